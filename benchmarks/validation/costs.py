@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.components.report import Report
 from inference_econ._types import Array
 from inference_econ.answers.deployments.serving_options import Arrangement, Candidate, label_of, market
 from inference_econ.answers.slo import likely_ends
 from inference_econ.engine import Instances, Setup, layout_keys
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.extras.servers import ComparedPoint, Report, measurements
+from inference_econ.extras.servers import ComparedPoint, measurements
 from inference_econ.extras.servers.accuracy import (
     calibration_behind,
     instance_chips,

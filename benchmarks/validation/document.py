@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from benchmarks.components.report import Report
 from benchmarks.validation import held_out
 from benchmarks.validation.by_engine import links, overview
 from benchmarks.validation.cost_tables import tables as cost_tables
@@ -68,7 +69,7 @@ def document(
     violations: Sequence[servers.Violation],
     picture: str,
     command: str,
-    costs: servers.Report | None = None,
+    costs: Report | None = None,
 ) -> str:
     """Validation report as Markdown.
 

@@ -33,11 +33,10 @@ from .run_check import CheckedNumber as CheckedNumber
 from .run_check import Suspect as Suspect
 from .run_check import hold as hold
 from .run_check import suspects as suspects
-from .validation._report import ComparedPoint as ComparedPoint
-from .validation._report import Report as Report
 from .validation.bound import Violation as Violation
 from .validation.bound import violations as violations
 from .validation.rows import QUANTITIES as QUANTITIES
+from .validation.rows import ComparedPoint as ComparedPoint
 from .validation.rows import InputRow as InputRow
 from .validation.rows import Quantity as Quantity
 from .validation.rows import Servers as Servers

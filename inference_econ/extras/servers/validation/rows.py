@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -194,6 +195,48 @@ class InputRow:
     def outside(self) -> list[str]:
         """Reasons why the row is outside the calibration data, as text with numbers."""
         return [reason.text for reason in self.unlike]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedPoint:
+    """Measurement with one prediction.
+
+    Attributes
+    ----------
+    id : str
+        Name of the row.
+    series : str
+        Kind of row.
+    subject : str
+        Measured system.
+    assumptions : str
+        Assumptions of the prediction.
+    unit : str
+        Unit of both values.
+    measured, predicted : float or None
+        Values; None if missing, with the reason in the note.
+    fitted : bool
+        True if constants of the prediction were fitted to this row.
+    note : str
+        Reason for a missing prediction, or for a difference.
+    """
+
+    id: str
+    series: str
+    subject: str
+    assumptions: str
+    unit: str
+    measured: float | None = None
+    predicted: float | None = None
+    fitted: bool = False
+    note: str = ""
+
+    @property
+    def log_error(self) -> float | None:
+        """ln(predicted / measured); None without both [1]."""
+        if self.measured is None or self.predicted is None:
+            return None
+        return math.log(self.predicted / self.measured)
 
 
 @dataclass(frozen=True, slots=True)

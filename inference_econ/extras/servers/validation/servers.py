@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from inference_econ import _work
 from inference_econ._answer import Shown
 from inference_econ.errors import InputError
-from inference_econ.extras.servers import measurements, validation
+from inference_econ.extras.servers import measurements
 from inference_econ.extras.servers.accuracy import Accuracy, by_group, calibration_behind, deployment_key, was_fitted
 from inference_econ.extras.servers.fit import by_chance
 from inference_econ.extras.servers.levels import misfit_of
@@ -23,13 +23,13 @@ from inference_econ.extras.servers.measurements import MeasuredServer, Measureme
 from inference_econ.extras.servers.prediction.predict import predict
 from inference_econ.extras.servers.result_files import RESULT_ENDINGS
 from inference_econ.extras.servers.validation import SERVERS
-from inference_econ.extras.servers.validation._report import ComparedPoint, Report
 from inference_econ.extras.servers.validation.bound import Violation, violations
 from inference_econ.extras.servers.validation.rows import (
     QUANTITIES,
     REPEATED,
     SPECULATION,
     SPOILT,
+    ComparedPoint,
     File,
     InputRow,
     Quantity,
@@ -476,59 +476,33 @@ def _left_out(profile: Assumptions | None, name: str, fitted: Iterable[InputRow]
 
 @dataclass(frozen=True, repr=False)
 class Validated(Shown):
-    """Predictions of measured servers and of other datasets, under one or several presets.
-
-    Attributes
-    ----------
-    servers : tuple of Servers
-        Predicted rows of servers, for each preset.
-    datasets : sequence of (str, str or None)
-        Other datasets by name, each with the file that replaces it.
-    assumptions : sequence of str
-        Presets for the other datasets; by default, the presets that each dataset names.
-    bound : bool
-        True to compare with the bound of the preset ``ideal`` if other assumptions are given.
-    """
+    """Predictions of measured servers under one or several presets."""
 
     page = "extras.servers.pages.validate:ValidationPage"
 
     servers: tuple[Servers, ...]
-    datasets: Sequence[tuple[str, str | None]] = ()
-    assumptions: Sequence[str] = ()
+    """Predicted rows, for each preset."""
     bound: bool = False
-
-    @cached_property
-    def others(self) -> Sequence[Report]:
-        """Reports of other datasets, computed on first use."""
-        return [validation.validate(name, file=file, assumptions=self.assumptions) for name, file in self.datasets]
+    """True to compare with the bound of the preset ``ideal`` under any assumptions."""
 
     @cached_property
     def beyond(self) -> Sequence[Violation] | None:
         """Measurements that are faster than the preset ``ideal``; None if not requested."""
-        if not self.servers or not (self.bound or any(report.assumptions == "ideal" for report in self.servers)):
+        if not (self.bound or any(report.assumptions == "ideal" for report in self.servers)):
             return None
         return violations(self.servers[0].rows)
 
     def record(self, keys: Sequence[str] = ()) -> list[dict[str, object]]:
-        """One record per comparison.
-
-        Parameters
-        ----------
-        keys : sequence of str
-            Keys to group errors of servers by.
-        """
+        """One record per preset, with errors also grouped by the given keys; and one of the bound."""
         records = [{**servers_record(report, keys), "intervals": interval_record(report)} for report in self.servers]
-        records += [] if self.beyond is None else [bound_record(self.beyond)]
-        return [*records, *(report.record() for report in self.others)]
+        return records if self.beyond is None else [*records, bound_record(self.beyond)]
 
     def records(self) -> list[dict[str, object]]:
-        """One record per row of servers and preset, or per point of other datasets."""
-        return [line for report in self.servers for line in lines(report)] or [
-            point for report in self.others for point in report.records()
-        ]
+        """One record per row and preset."""
+        return [line for report in self.servers for line in lines(report)]
 
     def to_frame(self) -> Frame:
-        """One line per row of servers, or of the other datasets if no server is included; numbers have ten digits.
+        """One line per row; numbers have ten digits.
 
         Predictions are in the units of their files. They have 80% intervals, or the reason why there is none.
         """
