@@ -33,8 +33,6 @@ from .run_check import CheckedNumber as CheckedNumber
 from .run_check import Suspect as Suspect
 from .run_check import hold as hold
 from .run_check import suspects as suspects
-from .validation.bound import Violation as Violation
-from .validation.bound import violations as violations
 from .validation.rows import QUANTITIES as QUANTITIES
 from .validation.rows import ComparedPoint as ComparedPoint
 from .validation.rows import InputRow as InputRow

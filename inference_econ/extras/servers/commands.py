@@ -62,7 +62,6 @@ def validate(
     assumptions: tuple[str, ...],
     levels: bool,
     by: tuple[str, ...],
-    bound: bool,
     against: str | None,
     choice: int | None,
     engine: str,
@@ -86,7 +85,7 @@ def validate(
     assert request.asked is not None
     words = [*request.asked.words(), "--format", "markdown"]
     command = shlex.join([*words, *(["-o", request.output] if request.output is not None else [])])
-    return ValidationPage(ie.Validated(compared, bound), keys, command)
+    return ValidationPage(ie.Validated(compared), keys, command)
 
 
 validate.__doc__ = _HELP

@@ -179,19 +179,6 @@ def missing(report: servers.Servers) -> Table:
     return Table("Not predicted", ("rows", "because", "dataset", "which"), tuple(rows))
 
 
-def beyond(violations: Sequence[servers.Violation]) -> Table:
-    """Table of measurements that are faster than the bound, with a diagnosis."""
-    rows = tuple(
-        (violation.row.id, violation.row.dataset, violation.quantity.title, f"{violation.measured:.4g}",
-         f"{violation.bound:.4g}", f"{violation.factor:.2f}", violation.why)
-        for violation in violations
-    )  # fmt: skip
-    columns = ("row", "dataset", "quantity", "measured", "bound", "factor", "diagnosis")
-    ids = {violation.row.id for violation in violations}
-    reading = f"{len(ids)} rows are faster than the ideal bound (preset 'ideal')."
-    return Table("Beyond the bound", columns, rows, (reading,), ("Units: seconds, and tokens/s per GPU.",))
-
-
 def _speculative(report: servers.Servers) -> Table:
     """Table of servers with speculation: all quantities, and the main one by engine, chip and draft length."""
     speculating, main = report.speculative(), servers.QUANTITIES[0]

@@ -38,13 +38,13 @@ class ValidationPage(AnswerPage[Validated]):
         return (f"Prediction errors: {'; '.join(errors)}.",) if errors else ()
 
     def tables(self) -> Sequence[Table]:
-        """Tables of errors, of intervals, and of rows that are faster than the bound."""
+        """Tables of errors and of intervals."""
         shown = []
         for report in self.answer.servers:
             shown += servers.error_tables(report, self.keys)
             if not servers.is_few(report) and (intervals := servers.interval_table(report)).rows:
                 shown.append(intervals)
-        return shown if self.answer.beyond is None else [*shown, servers.beyond(self.answer.beyond)]
+        return shown
 
     def record(self) -> object:
         """One record per comparison."""

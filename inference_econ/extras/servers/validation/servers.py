@@ -8,7 +8,7 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +23,6 @@ from inference_econ.extras.servers.measurements import MeasuredServer, Measureme
 from inference_econ.extras.servers.prediction.predict import predict
 from inference_econ.extras.servers.result_files import RESULT_ENDINGS
 from inference_econ.extras.servers.validation import SERVERS
-from inference_econ.extras.servers.validation.bound import Violation, violations
 from inference_econ.extras.servers.validation.rows import (
     QUANTITIES,
     REPEATED,
@@ -38,7 +37,7 @@ from inference_econ.extras.servers.validation.rows import (
 from inference_econ.inputs import Assumptions, ErrorSpread, catalog
 from inference_econ.inputs import Quantity as Fitted
 from inference_econ.inputs.engine import profiles
-from inference_econ.records.plain import Frame, attributes, frame_of, spreadsheet_cell
+from inference_econ.records.plain import Frame, frame_of, spreadsheet_cell
 from inference_econ.records.texts import ENGINE_NAMES
 
 #: Approximate maximum time to predict a row [s].
@@ -314,16 +313,6 @@ def servers_record(report: Servers, by: Sequence[str] = ()) -> dict[str, object]
     }
 
 
-def bound_record(violations: Sequence[Violation]) -> dict[str, object]:
-    """Measurements that are faster than the bound, as plain data."""
-    beyond = [
-        attributes(each.row, "id dataset")
-        | {"quantity": each.quantity.name, **attributes(each, "measured bound factor"), "diagnosis": each.why}
-        for each in violations
-    ]
-    return {"dataset": "bound", "beyond": beyond}
-
-
 def lines(report: Servers) -> Iterator[dict[str, object]]:
     """Yield a record per input row, with predictions in the units of the files or the reason for none.
 
@@ -482,20 +471,10 @@ class Validated(Shown):
 
     servers: tuple[Servers, ...]
     """Predicted rows, for each preset."""
-    bound: bool = False
-    """True to compare with the bound of the preset ``ideal`` under any assumptions."""
-
-    @cached_property
-    def beyond(self) -> Sequence[Violation] | None:
-        """Measurements that are faster than the preset ``ideal``; None if not requested."""
-        if not (self.bound or any(report.assumptions == "ideal" for report in self.servers)):
-            return None
-        return violations(self.servers[0].rows)
 
     def record(self, keys: Sequence[str] = ()) -> list[dict[str, object]]:
-        """One record per preset, with errors also grouped by the given keys; and one of the bound."""
-        records = [{**servers_record(report, keys), "intervals": interval_record(report)} for report in self.servers]
-        return records if self.beyond is None else [*records, bound_record(self.beyond)]
+        """One record per preset, with errors also grouped by the given keys."""
+        return [{**servers_record(report, keys), "intervals": interval_record(report)} for report in self.servers]
 
     def records(self) -> list[dict[str, object]]:
         """One record per row and preset."""
