@@ -9,7 +9,7 @@ from pathlib import Path
 
 from inference_econ.extras.servers.measurements import FULL_LOADS, Measurement
 from inference_econ.extras.servers.prediction.predict import predict
-from inference_econ.extras.servers.validation.rows import QUANTITIES, InputRow, Quantity
+from inference_econ.extras.servers.validation.servers import QUANTITIES, InputRow, Quantity
 from inference_econ.inputs import catalog
 
 #: Deviation of random arrivals from the offered rate, in a run of several hundred requests [1].

@@ -77,7 +77,7 @@ def validate(
     keys = [key.strip() for text in by for key in text.split(",") if key.strip()]
     sources = _sources(datasets)
     servers.check_groups(keys)
-    from inference_econ.extras.servers.pages.validate import ValidationPage
+    from inference_econ.extras.servers.pages.servers import ValidationPage
     from inference_econ.extras.servers.validation import servers as measured
 
     files = measured.read_files(sources, saved_services.measured_server(request, engine))

@@ -12,7 +12,7 @@ import pytest
 from data.measurements.__main__ import TABLES
 from inference_econ.extras.servers import Servers, validation
 from inference_econ.extras.servers.validation import servers
-from inference_econ.extras.servers.validation.rows import File
+from inference_econ.extras.servers.validation.servers import File
 from inference_econ.inputs import catalog
 from tests.commands import Command
 from tests.shipped import shipped_servers

@@ -32,8 +32,7 @@ from inference_econ.extras.servers.measurements import RecordedPool
 from inference_econ.extras.servers.pages.servers import error_tables, errors
 from inference_econ.extras.servers.prediction.predict import predict
 from inference_econ.extras.servers.validation import servers
-from inference_econ.extras.servers.validation.rows import Coverage
-from inference_econ.extras.servers.validation.servers import Validated, servers_record
+from inference_econ.extras.servers.validation.servers import Coverage, Validated, servers_record
 from inference_econ.inputs import catalog
 from inference_econ.records.plain import csv_text
 from tests.shipped import shipped_servers
