@@ -48,7 +48,7 @@ DATASET is one of these (default: all):
 {_LISTED}
 
 FILE is your own file. CSV files have the columns of a shipped file. Results of load generators are JSON files of vllm
-bench serve, SGLang's bench_serving, genai-perf, AIPerf, GuideLLM, inference-perf, InferenceX or AISimulate, or YAML
+bench serve, SGLang's bench_serving, genai-perf, AIPerf, GuideLLM, inference-perf or InferenceX, or YAML
 files of llm-d. The text of /metrics of vLLM or SGLang has the suffix .prom or .txt. If a file lacks the GPU, degrees
 and so on, give --hardware, --tp and so on.
 
