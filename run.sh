@@ -101,7 +101,7 @@ esac
 case $command in
 check) check_name check "$name" "" audit versions ;;
 renew) check_name renew "$name" readme golden pages ;;
-validate) check_name validate "$name" "" agreement closed-loop contradictions costs error-correlations error-spreads launchable published-costs scoreboard ;;
+validate) check_name validate "$name" "" agreement closed-loop components contradictions costs error-correlations error-spreads launchable published-costs scoreboard ;;
 refit) check_name refit "$name" evidence kernels levels measurements power priors profiles published-counts traffic ;;
 benchmark) check_name benchmark "$name" "" commands explorer ;;
 sturdiness) check_name sturdiness "$name" "" explorer fuzz sweep-kills ;;
@@ -191,6 +191,11 @@ validate)
     # Into docs/evidence/validation.md.
     set_up ".[studies]" studies
     .venv/bin/python -m benchmarks.validation
+    ;;
+"validate components")
+    # Collectives and memory into docs/evidence/collectives.md; or one of collectives, load, memory, pool_pairs, specdec, with a file.
+    set_up ".[studies]" studies
+    .venv/bin/python -m benchmarks.components "$@"
     ;;
 "validate closed-loop")
     # The analytical models of loops and streams against their simulation, into docs/evidence/closed_loop.md; 15 minutes.

@@ -14,7 +14,7 @@ from itertools import product
 import numpy as np
 
 from inference_econ.engine import Plans, Setup
-from inference_econ.extras.servers.prediction import deployed as load_generator
+from inference_econ.extras.servers.prediction import predict as load_generator
 from inference_econ.inputs import Requests
 from inference_econ.serving import Service
 from inference_econ.serving.services import services
@@ -62,7 +62,7 @@ def compared(service: Service, name: str, clients: int, spread: float, *, prefil
     count, random = _ROUNDS * clients + _ROUNDS, np.random.default_rng(_SEED)
     means = (service.requests.new_tokens, service.requests.osl.mean)
     isl, osl = (load_generator.uniform_lengths(mean, spread, count, random) for mean in means)
-    ends = load_generator.ends(service, spread)
+    ends = load_generator.rounded_ends(service, spread)
     seen = simulator.play(
         service, simulator.server(service, ends, prefill_first=prefill_first), arrivals.Loop(clients, isl, osl),
         warm_up=_FIRST / _ROUNDS, cool_down=1.5 / _ROUNDS,

@@ -17,8 +17,7 @@ from collections.abc import Iterator, Sequence
 from scipy.stats import spearmanr
 
 from inference_econ.extras.servers import validation
-from inference_econ.extras.servers.validation.rows import InputRow
-from inference_econ.extras.servers.validation.servers import servers
+from inference_econ.extras.servers.validation.servers import InputRow, servers
 
 #: Quantities by field of measurement and prediction.
 _FIELDS = {

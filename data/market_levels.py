@@ -18,8 +18,7 @@ import numpy as np
 from inference_econ import allow
 from inference_econ._types import Array
 from inference_econ.extras.closed_models import scenario_kinds
-from inference_econ.extras.closed_models.infer import drawn
-from inference_econ.extras.closed_models.posterior import posterior
+from inference_econ.extras.closed_models.infer import drawn, posterior
 from inference_econ.extras.closed_models.scenario_kinds import Lognormal, PriorFamily
 from inference_econ.inputs import ModelSpec, catalog, known_offers
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from inference_econ._types import Array
 from inference_econ.extras.closed_models import scenario_kinds
-from inference_econ.extras.closed_models.frontiers import (
+from inference_econ.extras.closed_models.infer import (
     COST,
     FLIGHT,
     KEPT,

@@ -55,15 +55,15 @@ from .errors import TooMuchError as TooMuchError
 from .extras.agents.agents import Agents as Agents
 from .extras.closed_models.implied import implied_hour_price as implied_hour_price
 from .extras.closed_models.implied import revealed_exponents as revealed_exponents
-from .extras.closed_models.posterior import Inferred as Inferred
+from .extras.closed_models.infer import Inferred as Inferred
 from .extras.closed_models.scenario_kinds import ObservedOffer as ObservedOffer
 from .extras.closed_models.scenario_kinds import recorded_offers as recorded_offers
 from .extras.fleets.buy import Purchase as Purchase
 from .extras.fleets.day import DayOfFleet as DayOfFleet
 from .extras.fleets.hour_cost import hour_cost as hour_cost
 from .extras.fleets.rollout import Rollout as Rollout
+from .extras.papers.claims import Ledger as Ledger
 from .extras.papers.claims import claims as claims
-from .extras.papers.ledger import Ledger as Ledger
 from .extras.papers.prefill import PrefillWays as PrefillWays
 from .extras.servers.calibrate import Calibrated as Calibrated
 from .extras.servers.calibrate import calibrate as calibrate
@@ -74,7 +74,7 @@ from .extras.sweeps.page import load_sweep as load_sweep
 from .extras.sweeps.page import sweep as sweep
 from .extras.sweeps.stored import Sweep as Sweep
 from .extras.uncertainty.answer import Uncertainty as Uncertainty
-from .extras.uncertainty.description import uncertainty as uncertainty
+from .extras.uncertainty.answer import uncertainty as uncertainty
 from .formulas.speculation import implied_acceptance as implied_acceptance
 from .inputs import Source as Source
 from .inputs.catalog import assumptions as assumptions

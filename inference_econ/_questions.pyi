@@ -31,10 +31,10 @@ from inference_econ.engine import Pins
 from inference_econ.engine import Setup
 from inference_econ.engine import Space
 from inference_econ.engine import Speculation
-from inference_econ.extras.closed_models.posterior import Inferred
+from inference_econ.extras.closed_models.infer import Inferred
 from inference_econ.extras.closed_models.scenario_kinds import ObservedOffer
 from inference_econ.extras.closed_models.scenario_kinds import Priors
-from inference_econ.extras.fleets.autoscaler import Policy
+from inference_econ.extras.fleets.day import Policy
 from inference_econ.extras.fleets.buy import Purchase
 from inference_econ.extras.fleets.capacity_blocks import Way
 from inference_econ.extras.fleets.day import DayOfFleet

@@ -8,7 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.validation import by_engine, costs, document
-from inference_econ.extras.servers import validation, violations
+from benchmarks.validation.bound import violations
+from inference_econ.extras.servers import validation
 from inference_econ.extras.servers.pages import parity_plots as agreement
 from inference_econ.extras.servers.validation import servers
 from inference_econ.records.files import write_text

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from benchmarks.components.report import Report
 from benchmarks.validation.costs import CostPoint, CostScore, Stage, cost_score, report, stages
-from inference_econ.extras.servers import Report
 from inference_econ.records.texts import ENGINE_NAMES
 from inference_econ.report.page import Table
 

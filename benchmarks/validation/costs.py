@@ -12,12 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.components.report import Report
+from benchmarks.validation.bound import EXPLAINED
 from inference_econ._types import Array
 from inference_econ.answers.deployments.serving_options import Arrangement, Candidate, label_of, market
 from inference_econ.answers.slo import likely_ends
 from inference_econ.engine import Instances, Setup, layout_keys
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.extras.servers import ComparedPoint, Report, measurements
+from inference_econ.extras.servers import ComparedPoint, measurements
 from inference_econ.extras.servers.accuracy import (
     calibration_behind,
     instance_chips,
@@ -27,7 +29,6 @@ from inference_econ.extras.servers.accuracy import (
 )
 from inference_econ.extras.servers.measurements import Measurement
 from inference_econ.extras.servers.prediction.predict import Prediction, Profiles, predict
-from inference_econ.extras.servers.validation.bound import EXPLAINED
 from inference_econ.extras.servers.validation.servers import of_hardware
 from inference_econ.formulas import money, pareto
 from inference_econ.inputs import Assumptions, Requests, catalog

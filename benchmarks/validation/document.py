@@ -12,7 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from benchmarks.components.report import Report
 from benchmarks.validation import held_out
+from benchmarks.validation.bound import Violation
 from benchmarks.validation.by_engine import links, overview
 from benchmarks.validation.cost_tables import tables as cost_tables
 from benchmarks.validation.overheads import Overhead, overheads
@@ -20,7 +22,6 @@ from inference_econ.extras import servers
 from inference_econ.extras.servers.pages.servers import (
     LEGEND,
     SPECULATING,
-    beyond,
     coverage_table,
     errors,
     interval_table,
@@ -65,10 +66,10 @@ _SLICES = (
 def document(
     report: servers.Servers,
     others: Sequence[servers.Servers],
-    violations: Sequence[servers.Violation],
+    violations: Sequence[Violation],
     picture: str,
     command: str,
-    costs: servers.Report | None = None,
+    costs: Report | None = None,
 ) -> str:
     """Validation report as Markdown.
 
@@ -230,3 +231,16 @@ def _reason(engine: str, model: str, chip: str) -> str:
         if engine == begin and model.startswith(kind) and chip.startswith(board):
             return why
     return "not explained"
+
+
+def beyond(violations: Sequence[Violation]) -> Table:
+    """Table of measurements that are faster than the bound, with a diagnosis."""
+    rows = tuple(
+        (violation.row.id, violation.row.dataset, violation.quantity.title, f"{violation.measured:.4g}",
+         f"{violation.bound:.4g}", f"{violation.factor:.2f}", violation.why)
+        for violation in violations
+    )  # fmt: skip
+    columns = ("row", "dataset", "quantity", "measured", "bound", "factor", "diagnosis")
+    ids = {violation.row.id for violation in violations}
+    reading = f"{len(ids)} rows are faster than the ideal bound (preset 'ideal')."
+    return Table("Beyond the bound", columns, rows, (reading,), ("Units: seconds, and tokens/s per GPU.",))

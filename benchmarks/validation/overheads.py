@@ -10,8 +10,8 @@ import numpy as np
 
 from inference_econ.engine import evaluate
 from inference_econ.extras.servers.measurements import Measurement
-from inference_econ.extras.servers.prediction import deployed
-from inference_econ.extras.servers.validation.rows import InputRow
+from inference_econ.extras.servers.prediction import predict as deployed
+from inference_econ.extras.servers.validation.servers import InputRow
 from inference_econ.serving import Service
 
 #: Largest concurrency per instance at which overhead dominates [1].

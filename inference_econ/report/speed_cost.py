@@ -23,7 +23,7 @@ from inference_econ.report.metrics import AXES
 from inference_econ.search import Choosable, Frontier, Metric
 
 #: Function that finds measured servers similar to a line of a chart.
-_SIMILAR_SERVERS = "extras.servers.similar_servers:servers_like"
+_SIMILAR_SERVERS = "extras.servers.accuracy:servers_like"
 
 
 def bands_label(setups: Iterable[Setup]) -> str:

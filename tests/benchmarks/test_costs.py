@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.components.report import Report
 from benchmarks.validation import costs, document
 from benchmarks.validation.cost_tables import points_of
 from benchmarks.validation.costs import (
@@ -28,7 +29,7 @@ from inference_econ.answers.deployments.serving_frontier import frontier
 from inference_econ.answers.deployments.serving_options import Arrangement
 from inference_econ.engine import Setup, Speculation
 from inference_econ.errors import InputError
-from inference_econ.extras.servers import Measurement, Report, Servers, measurements
+from inference_econ.extras.servers import Measurement, Servers, measurements
 from inference_econ.extras.servers.measurements import RecordedPool
 from inference_econ.extras.servers.prediction.predict import predict
 from inference_econ.extras.servers.validation.servers import of_hardware

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks import components
 from inference_econ.engine import Setup, Speculation, memory, needed_memory
 from inference_econ.engine.cache import held_cache
 from inference_econ.engine.speculation import head
 from inference_econ.errors import SpecError
-from inference_econ.extras.servers import validation
 from inference_econ.inputs import ProposerName, catalog, divided, with_engine
 from tests.planned import plan_of
 
@@ -173,7 +173,7 @@ def test_negative_memory_is_refused(field: str) -> None:
 
 
 def test_logged_caches_within_a_tenth() -> None:
-    points = [point for point in validation.validate("memory").points if point.id > "M0018"]
+    points = [point for point in components.validate("memory").points if point.id > "M0018"]
     errors = {point.id: math.exp(point.log_error) - 1.0 for point in points if point.log_error is not None}
     assert len(errors) == len(points) >= 45
     assert {name for name, error in errors.items() if abs(error) > 0.1} == FURTHER

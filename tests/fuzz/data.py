@@ -22,10 +22,6 @@ from tests.reading import tables
 MEASURED: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(TABLES, ()),
     **{f"servers/{name}": () for name in catalog.server_files()},
-    "collectives": ("collectives",),
-    "memory_points": ("memory",),
-    "specdec": ("specdec",),
-    "pool_pairs": ("pool_pairs",),
 }
 #: Rows of a file, of those that are shipped.
 ROWS = 6

@@ -44,11 +44,9 @@ from inference_econ.extras.agents.simulation import (
     run_of,
     shortlist,
 )
-from inference_econ.extras.fleets.autoscaler import Policy
 from inference_econ.extras.fleets.buy import MONTH_HOURS, MONTHLY, Crossover, Purchase, crossovers, dollars_per_request
 from inference_econ.extras.fleets.capacity_blocks import WAYS, CapacityBlock, Way, lots_of, no_price
-from inference_econ.extras.fleets.day import DayOfFleet, check_day, needed, planned
-from inference_econ.extras.fleets.pools import PooledDay
+from inference_econ.extras.fleets.day import DayOfFleet, Policy, PooledDay, check_day, needed, planned
 from inference_econ.inputs import Elasticity, TierSpec, catalog
 from inference_econ.serving import Router, Services
 

@@ -16,8 +16,8 @@ from inference_econ.requests import Request, prices, refuse, subject, workload
 if TYPE_CHECKING:
     from inference_econ._answer import Shown
     from inference_econ.answers.prefix_cache import Offloading, Routing
-    from inference_econ.extras.fleets.autoscaler import Policy
     from inference_econ.extras.fleets.capacity_blocks import Way
+    from inference_econ.extras.fleets.day import Policy
 
 Numbers = tuple[float, ...] | None
 #: Options of request rates and analytical queueing, which sessions lack.

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from inference_econ.extras.closed_models import CredibleInterval, Inferred, posterior
-from inference_econ.extras.closed_models.frontiers import manners
-from inference_econ.extras.closed_models.posterior import interval
+from inference_econ.extras.closed_models import CredibleInterval, Inferred
+from inference_econ.extras.closed_models.infer import blended_price, density, interval, manners, price_by_speed
 from inference_econ.records.texts import amount
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Band, Plot, PlotSeries
@@ -149,19 +148,19 @@ def _ends(values: CredibleInterval) -> str:
 
 def inferred_charts(inferred: Inferred) -> tuple[Plot, ...]:
     """Plots of active parameters under prior and posterior, and of prices by speed with the observations."""
-    sizes, truth = posterior.density(inferred.draws.active, inferred.weights), inferred.truth
+    sizes, truth = density(inferred.draws.active, inferred.weights), inferred.truth
     billions = (sizes.sizes / _BILLION).tolist()
     marks = {} if truth is None else {"truth": truth.active_parameters / _BILLION}
     lines = (PlotSeries("before", billions, sizes.before.tolist()), PlotSeries("after", billions, sizes.after.tolist()))
     first = Plot("Active parameters", "active parameters (10^9)", "probability of a factor of two", lines, "x", marks)
     seen = [
-        (offer.tokens_per_second, posterior.blended_price(offer, inferred.priors))
+        (offer.tokens_per_second, blended_price(offer, inferred.priors))
         for offer in inferred.offers
         if offer.priced and offer.tokens_per_second is not None
     ]
     if not seen:
         return (first,)
-    prices = posterior.price_by_speed(inferred)
+    prices = price_by_speed(inferred)
     speeds = prices.speeds.tolist()
     band = Band(speeds, prices.low.tolist(), speeds, prices.high.tolist())
     lines = (

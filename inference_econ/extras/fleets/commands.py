@@ -16,8 +16,8 @@ from inference_econ.requests import Request, prices, subject, workload
 if TYPE_CHECKING:
     from inference_econ._answer import Shown
     from inference_econ.answers.deployments.serving_options import Candidate
-    from inference_econ.extras.fleets.autoscaler import Policy
     from inference_econ.extras.fleets.capacity_blocks import Way
+    from inference_econ.extras.fleets.day import Policy
     from inference_econ.inputs import Elasticity
 
 #: Default chips.

@@ -1,11 +1,11 @@
-"""Computation of the claims of publications, including the loss of a rule for the length of a prefill chain."""
+"""Claims of publications: published values, predictions under each basis, and verdicts."""
 
 from __future__ import annotations
 
 import difflib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ from inference_econ.engine import (
     instance_pins,
 )
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.extras.papers import attention_layer
+from inference_econ.extras.papers import latent_attention
 from inference_econ.extras.papers.claim_kinds import (
     AllReduceReading,
     AttentionReading,
@@ -40,6 +40,7 @@ from inference_econ.extras.papers.claim_kinds import (
     FrontierReading,
     Measure,
     PoolsReading,
+    Published,
     Reading,
     RoundReading,
     SquareRootReading,
@@ -48,21 +49,127 @@ from inference_econ.extras.papers.claim_kinds import (
     Value,
 )
 from inference_econ.extras.papers.kv_runahead import layer_work
-from inference_econ.extras.papers.ledger import Finding, Ledger
 from inference_econ.formulas import kv_runahead as formulas
 from inference_econ.formulas import money, roofline
 from inference_econ.formulas.kv_runahead import LayerWork, ProcessRates
 from inference_econ.inputs import BYTES_PER_ELEMENT, FrontierAsk, ModelSpec, Scenario, Settings, catalog, with_defaults
-from inference_econ.records.sources import UsedSource, spec_sources
+from inference_econ.records.plain import attributes
+from inference_econ.records.sources import UsedSource, source_records, spec_sources
 from inference_econ.search import Frontier
 from inference_econ.search.fastest import fastest
-from inference_econ.studies.results import AnyFrontier
+from inference_econ.studies.results import AnyFrontier, Study
 from inference_econ.studies.settings import shared_frontier
 from inference_econ.studies.toy import bytes_per_parameter
 
 if TYPE_CHECKING:
     from inference_econ.studies.results import Result
     from inference_econ.studies.scenario import ScenarioRun
+
+#: Descriptions of the bases.
+BASES: Mapping[Basis, str] = {
+    "paper": "published constants (the preset of Erdil 2025; of KV-Runahead its own)",
+    "today": "the profiles that predictions rest on",
+}
+#: Relative rounding tolerance [1].
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Claim with predictions.
+
+    Attributes
+    ----------
+    seed : str
+        Publication.
+    claim : Claim
+        Claim with its published value.
+    ours : mapping of str to float
+        Predictions by basis (settings of the published study, or of today), where available.
+    missing : mapping of str to str
+        Reasons for missing predictions, by basis.
+    """
+
+    seed: str
+    claim: Claim
+    ours: Mapping[Basis, float]
+    missing: Mapping[Basis, str]
+
+    def holds(self, basis: Basis) -> bool | None:
+        """Check whether the claim is true under a basis; None if the basis does not apply."""
+        if basis not in self.claim.bases:
+            return None
+        return basis in self.ours and met(self.ours[basis], self.claim.published, self.claim.tolerance)
+
+    @property
+    def verdict(self) -> str:
+        """Verdict as text."""
+        answers = {basis: self.holds(basis) for basis in self.claim.bases}
+        kept = [basis for basis, holds in answers.items() if holds]
+        if len(kept) == len(answers):
+            return "holds"
+        return f"holds only under {' and '.join(kept)}" if kept else "does not hold"
+
+    def record(self) -> dict[str, object]:
+        """Claim, published value and predictions as plain data."""
+        claim = self.claim
+        return {
+            "id": claim.id,
+            "seed": self.seed,
+            **attributes(claim, "claim where unit"),
+            "published": {
+                name: None if text is None else float(text)
+                for name, text in attributes(claim.published, "value at_least at_most").items()
+            },
+            "tolerance": claim.tolerance,
+            **{basis: self.ours.get(basis) for basis in BASES},
+            **{f"{basis}_holds": self.holds(basis) for basis in BASES},
+            "verdict": self.verdict,
+            "why": claim.why,
+        }
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Ledger(Study):
+    """Claims with predictions.
+
+    Attributes
+    ----------
+    findings : tuple of Finding
+        Findings in the order of the publications.
+    sources : tuple of UsedSource
+        Sources of published values and settings.
+    """
+
+    page = "extras.papers.claims_page:ClaimsPage"
+
+    findings: tuple[Finding, ...]
+    sources: tuple[UsedSource, ...] = ()
+
+    def __getitem__(self, name: str) -> Finding:
+        """Look up a claim by id."""
+        return next(finding for finding in self.findings if finding.claim.id == name)
+
+    def record(self) -> dict[str, object]:
+        """One record per claim, and the sources."""
+        return {"claims": self.records(), "sources": source_records(self.sources)}
+
+    def records(self) -> list[dict[str, object]]:
+        """One record per claim."""
+        return [finding.record() for finding in self.findings]
+
+
+def met(ours: float, published: Published, tolerance: float) -> bool:
+    """Check whether a number equals the published value, or is within its bounds, up to a tolerance.
+
+    Examples
+    --------
+    >>> met(3.69, Published(value="4.0"), 0.05), met(3.69, Published(at_least="3", at_most="5"), 0.0)
+    (False, True)
+    """
+    low, high = published.bounds
+    share = tolerance + _ROUNDING
+    return low * (1.0 - share) <= ours <= high * (1.0 + share)
 
 
 #: Thresholds of the rule in section 7.2 of the summary: lengths [tokens] and a bandwidth [B/s].
@@ -331,27 +438,27 @@ def _of_attention(reading: AttentionReading, settings: Settings) -> float:
     filled = with_defaults(settings)
     how, batch = reading.implementation, filled.batch or 1.0
     if reading.implementation != "absorbed":
-        change = f"assumptions.attention.latent={attention_layer.VARIANTS[how]}"
+        change = f"assumptions.attention.latent={latent_attention.VARIANTS[how]}"
         filled = filled.replace(changes=(*filled.changes, change))
     setup = setup_of(filled)
     context, layers = filled.context or 0.0, setup.model.layers
     if reading.read == "cache_bytes":
-        return batch * attention_layer.cache_bytes(setup, context)
+        return batch * latent_attention.cache_bytes(setup, context)
     if reading.read == "read_dollars":
-        seconds = attention_layer.cache_bytes(setup, context) / setup.hardware.hbm_bytes_per_second
+        seconds = latent_attention.cache_bytes(setup, context) / setup.hardware.hbm_bytes_per_second
         return float(money.dollars_per_million_tokens(1.0, seconds, 1.0, setup.dollars_per_accelerator_hour))
     if reading.read == "overtakes":
-        return attention_layer.flop(setup, 0.0) / attention_layer.of_a_token(setup)[1]
+        return latent_attention.flop(setup, 0.0) / latent_attention.of_a_token(setup)[1]
     if reading.read in ("token_cache_bytes", "layer_cache_bytes"):
         share = layers if reading.read == "layer_cache_bytes" else 1
-        return attention_layer.of_a_token(setup)[0] / share
+        return latent_attention.of_a_token(setup)[0] / share
     if reading.read == "layer_flop":
-        return attention_layer.of_a_token(setup)[1] / layers
-    alone = replace(setup, model=attention_layer.one_layer(setup.model), context=context)
-    plans = attention_layer.layout(1, 1, 1, batch)
-    if not attention_layer.fits(alone, plans, how):
+        return latent_attention.of_a_token(setup)[1] / layers
+    alone = replace(setup, model=latent_attention.attention_alone(setup.model), context=context)
+    plans = latent_attention.unpiped_plans(1, 1, 1, batch)
+    if not latent_attention.fits(alone, plans, how):
         raise InputError(f"one layer with {batch:g} sequences of {context:g} tokens does not fit")
-    timed = attention_layer.layer_seconds if reading.read == "layer_seconds" else attention_layer.layer_bytes
+    timed = latent_attention.layer_seconds if reading.read == "layer_seconds" else latent_attention.layer_bytes
     return timed(alone, plans, how)
 
 

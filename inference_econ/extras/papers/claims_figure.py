@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from inference_econ.extras.papers.claim_kinds import Basis
-from inference_econ.extras.papers.ledger import BASES, Finding, Ledger
+from inference_econ.extras.papers.claims import BASES, Finding, Ledger
 from inference_econ.report.figures import COLOURS, MARKERS, STYLE, label_ticks
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from inference_econ.extras.papers.claim_kinds import Published, Reading
-from inference_econ.extras.papers.ledger import BASES, Finding, Ledger
+from inference_econ.extras.papers.claims import BASES, Finding, Ledger
 from inference_econ.records.plain import attributes
 from inference_econ.records.sources import UsedSource, source_records
 from inference_econ.records.texts import prefixed

@@ -1,4 +1,4 @@
-"""Comparison of three variants of latent attention: memory, work and time by batch, context and new tokens."""
+"""Variants of latent attention: memory, work and time of one layer and of whole steps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 import math
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 from statistics import fmean
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from inference_econ.engine import Setup, step_seconds
+from inference_econ.engine import Operator, OperatorTable, Plans, Setup, memory, mixer, step_seconds
+from inference_econ.engine.operator_costs import costs_of
 from inference_econ.errors import InputError
-from inference_econ.extras.papers import attention_layer
 from inference_econ.extras.papers.study_kinds import Implementation, LatentVariant, LatentVariantsAsk, WholeStep
-from inference_econ.inputs import ModelSpec, catalog
+from inference_econ.inputs import BYTES_PER_ELEMENT, LatentAttention, ModelSpec, catalog
 from inference_econ.inputs.units import integer
 from inference_econ.records.sources import setup_sources
 from inference_econ.studies.exhibits import CellRow, CellTable, Chart, ChartLine, Compared
@@ -26,6 +26,201 @@ from inference_econ.studies.exhibits import CellRow, CellTable, Chart, ChartLine
 if TYPE_CHECKING:
     from inference_econ.studies.results import Result
     from inference_econ.studies.scenario import ScenarioRun
+
+#: Variant of ``Assumptions.attention.latent`` on which each implementation of latent attention is based.
+VARIANTS: Mapping[Implementation, LatentVariant] = {
+    "decompressed": "decompressed",
+    "decompressed_per_step": "decompressed_per_step",
+    "absorbed": "absorbed",
+    "absorbed_unfused": "absorbed",
+    "absorbed_copied": "absorbed",
+    "absorbed_multiplied": "absorbed",
+}
+
+
+def latent(model: ModelSpec) -> LatentAttention:
+    """Latent attention of a model in which all layers are equal.
+
+    Raises
+    ------
+    InputError
+        If a layer has another kind of attention.
+    """
+    attentions = {block.attention for block in model.blocks}
+    first = model.blocks[0].attention
+    if len(attentions) > 1 or not isinstance(first, LatentAttention):
+        kinds = ", ".join(dict.fromkeys(block.attention.kind for block in model.blocks))
+        raise InputError(
+            f"variants of latent attention need a model whose layers all have the same; {model.name}: {kinds}"
+        )
+    return first
+
+
+def attention_alone(model: ModelSpec) -> ModelSpec:
+    """Model with only the attention of one layer."""
+    block = model.blocks[0].replace(layers=1, feed_forward={"kind": "none"})
+    sources = {key: source for key, source in model.sources.items() if not key.startswith("blocks.")}
+    return model.replace(blocks=(block,), vocab_size=0, sources=sources)
+
+
+def unpiped_plans(tp: float, dp: float, ep: float, batch: float, new_tokens: float = 1) -> Plans:
+    """Deployment without pipeline parallelism."""
+    ones = np.ones(1)
+    return Plans(ones * tp * dp, ones * batch, ones, ones * tp, ones * ep, new_tokens=new_tokens, whole=True)
+
+
+def fits(setup: Setup, plans: Plans, implementation: Implementation = "absorbed") -> bool:
+    """Check whether weights, cache, decompressed keys and values, and additional copies fit in memory.
+
+    Raises
+    ------
+    InputError
+        If the batch does not split over the groups.
+    """
+    code = int(np.ravel(setup.reasons(plans, setup.assumptions.layout.tensor_layouts[0]))[0])
+    if code == memory.DIVIDE:
+        raise InputError(f"batch {plans.batch[0]:g} of {setup.model.name}: {memory.REASONS[code]}")
+    weights, cache, available = setup.memory(plans).of_one_plan()
+    return code == memory.FITS and weights + cache + _kept_besides(setup, plans, implementation) <= available
+
+
+def layer_bytes(setup: Setup, plans: Plans, implementation: Implementation) -> float:
+    """Memory of one layer: cache, and copies or decompressed keys and values [B]."""
+    needed = setup.memory(plans)
+    held = needed.of_one_plan()[1] + float(np.ravel(needed.workspace_bytes)[0])
+    return held + _copies(setup, plans, implementation)
+
+
+def layer_seconds(setup: Setup, plans: Plans, implementation: Implementation) -> float:
+    """Time of the attention operators of one layer on one chip [s].
+
+    Parameters
+    ----------
+    setup : Setup
+        Setup of :func:`one_layer`, under the base variant of the implementation.
+    plans : Plans
+        One deployment.
+    implementation : str
+        See :data:`VARIANTS`.
+    """
+    table = OperatorTable(setup, plans)
+    names = {row.name for block in setup.model.blocks for row in mixer(table, block)}
+    work = setup.work(plans)
+    rows = _rows(table, work.operators, implementation)
+    costs = costs_of(setup, replace(work, operators=tuple(rows)), setup.assumptions.layout.tensor_layouts[0])
+    return sum(row.seconds for row in costs if row.name in names)
+
+
+def _rows(table: OperatorTable, rows: tuple[Operator, ...], implementation: Implementation) -> Iterator[Operator]:
+    """Operator table of an implementation, derived from the table of its base variant."""
+    changed = {"absorbed_unfused": _unfused, "absorbed_copied": _copied, "absorbed_multiplied": _multiplied}.get(
+        implementation
+    )
+    spec = table.model.blocks[0].attention
+    for row in rows:
+        yield changed(table, spec, row) if changed is not None and isinstance(spec, LatentAttention) else row
+
+
+def _unfused(table: OperatorTable, spec: LatentAttention, row: Operator) -> Operator:
+    """Replace fused attention by separate products, as in PyTorch.
+
+    Scores pass through memory, and latents are read once for keys and once for values. The scores are two products that
+    are added, scaled, converted to weights in 32 bits, and rounded. With several sequences, the rotary keys are copied
+    for every head, because the matrix product requires it.
+    """
+    if row.name != "attention":
+        return row
+    width, sequences = table.activation_width, table.plans.micro_batch
+    scores = spec.query_heads * (10.0 * width + 2.0 * BYTES_PER_ELEMENT["fp32"])
+    rotary = np.where(sequences > 1.0, 2.0 * spec.query_heads * spec.rope_head_dim * width, 0.0)
+    moved = spec.kv_rank * width + scores * table.plans.new_tokens + rotary
+    return replace(
+        row,
+        kv_bytes_per_sequence=row.kv_bytes_per_sequence + moved * (table.context + table.plans.new_tokens),
+        launches=row.launches + 6.0,
+    )
+
+
+def _copied(table: OperatorTable, spec: LatentAttention, row: Operator) -> Operator:
+    """Add the traffic of concatenated queries and keys of every head: they are written, and read by the product."""
+    if row.name != "attention":
+        return row
+    moved = 2.0 * spec.query_heads * (spec.kv_rank + spec.rope_head_dim) * table.activation_width
+    return replace(
+        row,
+        activation_bytes_per_token=row.activation_bytes_per_token + moved,
+        kv_bytes_per_sequence=row.kv_bytes_per_sequence + moved * (table.context + table.plans.new_tokens),
+        launches=row.launches + 4.0,
+    )
+
+
+def _multiplied(table: OperatorTable, spec: LatentAttention, row: Operator) -> Operator:
+    """Multiply the key matrix into the query projection, and the value matrix into the output projection."""
+    if row.name == "attention":
+        return _unfused(table, spec, row)
+    if row.name == "latent up":
+        rows, columns = _queries_multiplied(spec)
+        return replace(table.projection(row.name, [(rows, columns)], launches=2.0), attention="latent")
+    if row.name == "attention output":
+        shape = (table.hidden, float(spec.query_heads * spec.kv_rank))
+        return replace(table.projection(row.name, [shape], output=True), attention="latent")
+    return row
+
+
+def _queries_multiplied(spec: LatentAttention) -> tuple[float, float]:
+    """Shape of the query projection multiplied with the key up-projection, including the rotary part."""
+    if spec.query_rank is None:
+        raise InputError("absorbed_multiplied needs a model that compresses its queries (query_rank)")
+    return float(spec.query_heads * (spec.kv_rank + spec.rope_head_dim)), float(spec.query_rank)
+
+
+def _kept_besides(setup: Setup, plans: Plans, implementation: Implementation) -> float:
+    """Additional memory of an implementation compared with its base variant [B]."""
+    larger = _larger_weights(setup) if implementation == "absorbed_multiplied" else 0.0
+    return larger + _copies(setup, plans, implementation)
+
+
+def _copies(setup: Setup, plans: Plans, implementation: Implementation) -> float:
+    """Concatenated keys of all heads of one layer for all sequences, or only their rotary parts [B]."""
+    spec, batch = latent(setup.model), float(plans.batch[0])
+    elements = {
+        "absorbed_copied": spec.kv_rank + spec.rope_head_dim,
+        "absorbed_unfused": spec.rope_head_dim if batch > 1.0 else 0,
+        "absorbed_multiplied": spec.rope_head_dim if batch > 1.0 else 0,
+    }.get(implementation, 0)
+    tokens = batch * (setup.context + plans.new_tokens)
+    return tokens * spec.query_heads * elements * BYTES_PER_ELEMENT[setup.precision.activations]
+
+
+def _larger_weights(setup: Setup) -> float:
+    """Additional memory of multiplied projections compared with consecutive ones, in all layers [B]."""
+    spec, hidden = latent(setup.model), float(setup.model.hidden_size)
+    rows, columns = _queries_multiplied(spec)
+    _, up, output = spec.projections(hidden)
+    added = rows * columns + spec.query_heads * spec.kv_rank * hidden - up - output
+    return setup.model.layers * added * BYTES_PER_ELEMENT[setup.precision.attention]
+
+
+def flop(setup: Setup, context: float, new_tokens: float = 1) -> float:
+    """Work of a step of one sequence over all layers [FLOP]."""
+    work = replace(setup, context=context).work(unpiped_plans(1, 1, 1, 1, new_tokens))
+    return sum(
+        float(np.ravel(row.repeats * (row.flop_per_token * new_tokens + row.flop_per_sequence))[0])
+        for row in work.operators
+    )
+
+
+def cache_bytes(setup: Setup, context: float) -> float:
+    """Cache of one sequence over all layers [B]."""
+    return replace(setup, context=context).memory(unpiped_plans(1, 1, 1, 1)).of_one_plan()[1]
+
+
+def of_a_token(setup: Setup) -> tuple[float, float]:
+    """Cache [B] and decode work [FLOP] per token of context, over all layers."""
+    # The cache is allocated in blocks of tokens.
+    block = float(setup.assumptions.capacity.kv_block)
+    added = cache_bytes(setup, 2 * block) - cache_bytes(setup, block)
+    return added / block, (flop(setup, 2 * block) - flop(setup, block)) / block
 
 
 #: Names of the variants of ``Assumptions.latent_attention``.
@@ -85,7 +280,7 @@ def compare_latent_attention(ask: LatentVariantsAsk) -> Compared:
     """
     setups = _setups(ask, catalog.model(ask.model), ask.hardware)
     setup = setups["absorbed"]
-    attention_layer.latent(setup.model)  # rejects models with other attention
+    latent(setup.model)  # rejects models with other attention
     if setup.assumptions.chip.overlap != "operator":
         raise InputError(
             f"attention alone is timed row by row, which needs assumptions with overlap: operator; "
@@ -119,12 +314,12 @@ def compare_latent_attention(ask: LatentVariantsAsk) -> Compared:
 
 def _one_layer(ask: LatentVariantsAsk, hardware: str) -> LayerSeconds:
     """Time of one layer on a chip, by implementation, batch, context and new tokens."""
-    alone = _setups(ask, attention_layer.one_layer(catalog.model(ask.model)), hardware)
+    alone = _setups(ask, attention_alone(catalog.model(ask.model)), hardware)
 
     def seconds(how: Implementation, batch: float, context: float, new_tokens: float) -> float | None:
-        at = replace(alone[attention_layer.VARIANTS[how]], context=context)
-        plans = attention_layer.layout(1, 1, 1, batch, new_tokens)
-        return attention_layer.layer_seconds(at, plans, how) if attention_layer.fits(at, plans, how) else None
+        at = replace(alone[VARIANTS[how]], context=context)
+        plans = unpiped_plans(1, 1, 1, batch, new_tokens)
+        return layer_seconds(at, plans, how) if fits(at, plans, how) else None
 
     return seconds
 
@@ -158,7 +353,7 @@ def _per_token(ask: LatentVariantsAsk, setups: Mapping[LatentVariant, Setup]) ->
     rows = []
     for row in ask.rows:
         setup = setups[row.latent_attention]
-        cache, worked = attention_layer.of_a_token(setup)
+        cache, worked = of_a_token(setup)
         values = (cache / setup.model.layers / 1e3, worked / setup.model.layers / 1e6)
         printed = {str(column): text for column, text in row.printed.items()}
         rows.append(CellRow((row.label,), values, printed))
@@ -243,7 +438,7 @@ def _break_even(ask: LatentVariantsAsk, setups: Mapping[LatentVariant, Setup], s
     for context in ask.contexts:
 
         def computes_less(new: float, context: float = context) -> bool:
-            return attention_layer.flop(step, context, new) <= attention_layer.flop(absorbed, context, new)
+            return flop(step, context, new) <= flop(absorbed, context, new)
 
         variants: tuple[LatentVariant, ...] = ("decompressed_per_step", "decompressed")
         quicker = [_faster_from(which, seconds, batch, context) for which in variants]
@@ -259,8 +454,8 @@ def _whole_steps(step: WholeStep, setups: Mapping[LatentVariant, Setup]) -> Cell
 
     def seconds(variant: LatentVariant, batch: float, context: float, new_tokens: float) -> float | None:
         setup = replace(setups[variant], context=context)
-        plans = attention_layer.layout(step.tp, step.dp, step.ep, batch, new_tokens)
-        return float(step_seconds(setup, plans)[0][0]) if attention_layer.fits(setup, plans) else None
+        plans = unpiped_plans(step.tp, step.dp, step.ep, batch, new_tokens)
+        return float(step_seconds(setup, plans)[0][0]) if fits(setup, plans) else None
 
     setup = setups["absorbed"]
     layout = f"tp{step.tp} dp{step.dp} ep{step.ep}"

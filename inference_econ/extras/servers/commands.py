@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import shlex
 from collections.abc import Mapping, Sequence
 from datetime import date
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import inference_econ as ie
 from inference_econ import inputs, report
-from inference_econ.errors import InputError
+from inference_econ.errors import InputError, UnknownNameError
 from inference_econ.extras import servers
 from inference_econ.extras.servers import validation
 from inference_econ.extras.servers.result_files import RESULT_ENDINGS
@@ -24,35 +24,23 @@ if TYPE_CHECKING:
     from inference_econ.report.page import Page
 
 
-#: Datasets other than servers, with the file that replaces each.
-Others = list[tuple[str, str | None]]
-
-
-def _sorted(arguments: Sequence[str]) -> tuple[list[str], Others]:
-    """Server files, and other datasets with the file after each; all shipped ones if none is named."""
-    if not arguments:
-        return list(validation.SERVERS), [(name, None) for name in validation.DATASETS]
-    servers: list[str] = []
-    others: Others = []
-    for before, argument in pairwise(("", *arguments)):
-        is_path = argument.lower().endswith((".csv", *RESULT_ENDINGS)) or Path(argument).name != argument
-        if argument in validation.SERVERS or (is_path and before not in validation.DATASETS):
-            servers.append(argument)
-        elif is_path and argument not in validation.DATASETS:
-            others[-1] = (before, argument)
-        else:
-            others.append((validation.dataset(argument).name, None))
-    return servers, others
+def _sources(arguments: Sequence[str]) -> list[str]:
+    """Files of measured servers; all shipped ones if none is named."""
+    for name in arguments:
+        is_path = name.lower().endswith((".csv", *RESULT_ENDINGS)) or Path(name).name != name
+        if name not in validation.SERVERS and not is_path:
+            near = difflib.get_close_matches(name, validation.SERVERS, n=2)
+            hint = f"did you mean {' or '.join(near)}? " if near else ""
+            raise UnknownNameError(
+                f"unknown dataset {name!r}; {hint}known: {', '.join(validation.SERVERS)}; or a file of measured "
+                "servers (.csv, .json)"
+            )
+    return list(arguments) or list(validation.SERVERS)
 
 
 #: Options of the comparison of a run with a deployment.
 _HELD = ("datasets", "against", "choice", "form", "as_json", "as_csv", "output", "quiet", "why", "plot")
-_LISTED = "\n".join(
-    [
-        *(f"  {name}: {description}" for name, description in validation.SERVERS.items()),
-        *(f"  {name}: {dataset.description}" for name, dataset in validation.DATASETS.items()),
-    ]
-)
+_LISTED = "\n".join(f"  {name}: {description}" for name, description in validation.SERVERS.items())
 _HELP = f"""Compare predictions with measurements, and report errors and coverage.
 
 \b
@@ -60,10 +48,9 @@ DATASET is one of these (default: all):
 {_LISTED}
 
 FILE is your own file. CSV files have the columns of a shipped file. Results of load generators are JSON files of vllm
-bench serve, SGLang's bench_serving, genai-perf, AIPerf, GuideLLM, inference-perf, InferenceX or AISimulate, or YAML
+bench serve, SGLang's bench_serving, genai-perf, AIPerf, GuideLLM, inference-perf or InferenceX, or YAML
 files of llm-d. The text of /metrics of vLLM or SGLang has the suffix .prom or .txt. If a file lacks the GPU, degrees
-and so on, give --hardware, --tp and so on. A dataset's name before FILE states what FILE
-contains: 'validate memory a.csv'.
+and so on, give --hardware, --tp and so on.
 
 -o FILE.csv writes one line per measurement of a server; scenarios/measured/README.md describes its columns.
 """
@@ -75,7 +62,6 @@ def validate(
     assumptions: tuple[str, ...],
     levels: bool,
     by: tuple[str, ...],
-    bound: bool,
     against: str | None,
     choice: int | None,
     engine: str,
@@ -88,25 +74,18 @@ def validate(
         raise InputError(
             "--choice names a deployment of an answer; give the answer with --against ANSWER.json", option="choice"
         )
-    sources, others = _sorted(datasets)
     keys = [key.strip() for text in by for key in text.split(",") if key.strip()]
-    if (keys or bound) and not sources:
-        raise InputError("--by and --bound are about servers; name one of their datasets, or none for all", option="by")
-    if keys:
-        servers.check_groups(keys)
-    compared: list[servers.Servers] = []
-    if sources:
-        from inference_econ.extras.servers.validation import servers as measured
+    sources = _sources(datasets)
+    servers.check_groups(keys)
+    from inference_econ.extras.servers.pages.servers import ValidationPage
+    from inference_econ.extras.servers.validation import servers as measured
 
-        files = measured.read_files(sources, saved_services.measured_server(request, engine))
-        compared = [measured.predict_files(files, name, levels=levels) for name in assumptions or (None,)]
-    from inference_econ.extras.servers.pages.validate import ValidationPage
-
+    files = measured.read_files(sources, saved_services.measured_server(request, engine))
+    compared = tuple(measured.predict_files(files, name, levels=levels) for name in assumptions or (None,))
     assert request.asked is not None
     words = [*request.asked.words(), "--format", "markdown"]
     command = shlex.join([*words, *(["-o", request.output] if request.output is not None else [])])
-    answer = ie.Validated(tuple(compared), others, assumptions, bound)
-    return ValidationPage(answer, keys, command, bool(datasets))
+    return ValidationPage(ie.Validated(compared), keys, command)
 
 
 validate.__doc__ = _HELP

@@ -22,8 +22,7 @@ from inference_econ.errors import InputError
 from inference_econ.extras.servers.accuracy import pool_key, specs
 from inference_econ.extras.servers.fit import log_ratios
 from inference_econ.extras.servers.measurements import Measurement, is_number
-from inference_econ.extras.servers.prediction.deployed import facts_of, version_told
-from inference_econ.extras.servers.prediction.predict import Prediction, predict
+from inference_econ.extras.servers.prediction.predict import Prediction, facts_of, predict, version_told
 from inference_econ.inputs.engine import profiles
 
 #: Quantities to which corrections are fitted: first for decode steps, then for prefill steps.

@@ -52,7 +52,7 @@ def watch(
     prediction at the request rate of that window. The exit code is 1 if a window is outside the predicted interval, and
     2 if no window can be compared.
     """
-    from inference_econ.extras.servers.pages.watch import Watched, heading, watched
+    from inference_econ.extras.servers.pages.run_vs_prediction import Watched, heading, watched
 
     windows = _windows(request, metrics, hosts, every, lasting, once=once)
     service, targets, arrival_scv = _predicted(request, answer)

@@ -15,12 +15,18 @@ from typing import Any
 from inference_econ._types import Progress
 from inference_econ._work import in_words, stop
 from inference_econ.errors import InputError
-from inference_econ.extras.sweeps.combinations import Combinations, check_work, combinations_of
-from inference_econ.extras.sweeps.rows import DIGEST, INDEX, SweepPart
+from inference_econ.extras.sweeps.combinations import (
+    DIGEST,
+    INDEX,
+    Combinations,
+    SweepPart,
+    answers,
+    check_work,
+    combinations_of,
+    worthwhile,
+)
 from inference_econ.extras.sweeps.scenario_kinds import SweepAsk
-from inference_econ.extras.sweeps.stored import Sweep
-from inference_econ.extras.sweeps.swept import CheapestDeployment, Swept
-from inference_econ.extras.sweeps.workers import answers, worthwhile
+from inference_econ.extras.sweeps.stored import CheapestDeployment, Sweep, Swept
 from inference_econ.inputs import Scenario, catalog, read_text
 from inference_econ.records.files import SWEEP, whole_file, write_text
 from inference_econ.records.texts import dollars

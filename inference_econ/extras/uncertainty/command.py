@@ -19,7 +19,7 @@ def uncertainty(
     seed: int | None,
 ) -> ie.Uncertainty:
     """Show intervals of the cost, the probability that one GPU is cheaper than another, and what decides it."""
-    from inference_econ.extras.uncertainty import description
+    from inference_econ.extras.uncertainty import answer as description
     from inference_econ.extras.uncertainty.answer import answer
 
     refuse(filter(request.is_given, ("inputs", "span")), "{} varies inputs one by one; leave it out with --vary")

@@ -14,11 +14,11 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from inference_econ.extras.web import asking, guards, openapi, page, recent, requests
+from inference_econ.extras.web import guards, models, page, requests
 from inference_econ.extras.web.models import checked, request_model
+from inference_econ.extras.web.page import MOST_SERIES, state
 from inference_econ.extras.web.questions import Fields, RefusedError, questions
 from inference_econ.extras.web.replies import FILES, Form, Reply, reply
-from inference_econ.extras.web.state import MOST_SERIES, state
 from inference_econ.extras.web.workers import WorkerLimits, Workers
 from inference_econ.inputs.units import integer
 
@@ -48,8 +48,8 @@ class _Explorer:
 
     def __init__(self, limits: WorkerLimits) -> None:
         self.questions, self.limits = questions(), limits
-        self.replies: recent.Recent[Reply] = recent.Recent(limits.kept_bytes)
-        self.texts = recent.Texts(limits.kept_bytes)
+        self.replies: requests.Recent[Reply] = requests.Recent(limits.kept_bytes)
+        self.texts = requests.Texts(limits.kept_bytes)
         self.coming: dict[str, anyio.Event] = {}
 
     @cached_property
@@ -88,13 +88,13 @@ class _Explorer:
             raise HTTPException(404, f"there is no panel {name[:40]!r}")
         point = {key.removeprefix(_AT): value for key, value in shown.items() if key.startswith(_AT)}
         rows = [integer(row) for row in shown.getlist("row") if row in _ROWS]
-        sent = asking.fields(self.questions[name], state(shown.multi_items()), rows, point)
+        sent = page.fields(self.questions[name], state(shown.multi_items()), rows, point)
         fields = checked(self.models[name], sent, texts=True)
         return _response(await self.answer(request, name, fields, "view"), {})
 
     async def answer(self, request: Request, name: str, fields: Fields, form: Form | Literal["view"]) -> Reply:
         """Compute a reply in a worker while the client is connected."""
-        key = recent.key(name, fields, form)
+        key = requests.key(name, fields, form)
         while True:
             kept = self.replies.get(key)
             if kept is not None:
@@ -128,7 +128,7 @@ class _Explorer:
 
     async def openapi(self, _: Request) -> Response:
         """OpenAPI document."""
-        return JSONResponse(openapi.document(self.questions, self.models))
+        return JSONResponse(models.document(self.questions, self.models))
 
 
 def application(hosts: Sequence[str] = (), limits: WorkerLimits | None = None) -> Application:

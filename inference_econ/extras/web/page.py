@@ -1,14 +1,328 @@
-"""Explorer page: one form whose state is the address, rendered by the server."""
+"""Web page: the state of its controls from its address, the options that they mean, and what the page shows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, get_args
+import functools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from urllib.parse import urlencode
 
-from inference_econ.extras.web import view
-from inference_econ.extras.web.asking import NOBODY
-from inference_econ.extras.web.state import MOST_SERIES, OF_SERIES, state
+from inference_econ.errors import InputError
+from inference_econ.extras.web.questions import Answer, Fields, RefusedError
+from inference_econ.inputs import parse_quantity
+from inference_econ.inputs.options import SAID_BY_TRAFFIC
+from inference_econ.inputs.workload import percentiles
 from inference_econ.requests import Command
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+#: Maximum number of series in a chart [1].
+MOST_SERIES = 6
+#: Settings of each series, named as options.
+OF_SERIES = ("model", "hardware", "weights", "kv", "engine")
+#: Defaults of the first series. Other defaults are those of the command line.
+_FIRST = {"model": "llama_3_70b", "hardware": "h100_sxm", "weights": "fp8"}
+#: Shared controls that are empty by default.
+_EMPTY = (
+    *("traffic", "ttft", "tpot", "power_budget", "price", "set", "power_cap", "carbon", "speculation", "acceptance"),
+    *("simulate", "y", "speed"),
+)
+#: Defaults of shared controls.
+_SHARED: Mapping[str, str] = dict.fromkeys(_EMPTY, "") | {
+    "isl": "2000",
+    "osl": "500",
+    "request_rate": "5",
+    "percentile": "p90",
+    "arrangement": "",
+    "chosen": "0",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Settings of the controls.
+
+    Attributes
+    ----------
+    series : sequence of mapping
+        Settings of each series by option.
+    shared : mapping of str to str
+        Settings that all series share.
+    """
+
+    series: Sequence[Mapping[str, str]]
+    shared: Mapping[str, str] = field(default_factory=dict)
+
+
+def state(address: Iterable[tuple[str, str]]) -> State:
+    """Parse the query of an address; missing controls have their defaults.
+
+    Parameters
+    ----------
+    address : iterable of (str, str)
+        Names and values in order; those of series repeat.
+    """
+    values: dict[str, list[str]] = {}
+    for name, value in address:
+        values.setdefault(name, []).append(value)
+    columns = {name: values[name] for name in OF_SERIES if name in values} or {
+        name: [value] for name, value in _FIRST.items()
+    }
+    rows = zip_longest(*columns.values(), fillvalue="")
+    series = [{**dict.fromkeys(OF_SERIES, ""), **dict(zip(columns, row, strict=True))} for row in rows]
+    start = dict.fromkeys(_SHARED, "") | {"percentile": "p90", "chosen": "0"} if values else _SHARED
+    return State(series[:MOST_SERIES], {name: values.get(name, [value])[0] for name, value in start.items()})
+
+
+#: Flag that disables speculation.
+NOBODY = "no_speculation"
+#: Options that another control overrides.
+_COVERED_BY = {"traffic": SAID_BY_TRAFFIC, "power_budget": ("request_rate",)}
+#: Typical maximum ratio of a high percentile of TPOT to the mean [1].
+_TAIL = 1.5
+#: Degrees that select a deployment.
+DEGREES = ("tp", "dp", "pp", "ep")
+
+
+def fields(question: Command, shown: State, rows: Sequence[int], point: Mapping[str, str]) -> Fields:
+    """Options of a command, as texts.
+
+    Parameters
+    ----------
+    question : Command
+        Command for one series, or one that lists series.
+    shown : State
+        State of the controls.
+    rows : sequence of int
+        Selected series; a command for one series uses the first.
+    point : mapping of str to str
+        Selected deployment: degrees, ``batch``, ``tpot`` [ms], ``engine``, ``kv``, ``speculation``, ``draft_length``
+        and ``apart``; and ``file``, the name of uploaded measurements.
+
+    Raises
+    ------
+    RefusedError
+        If the deployment is disaggregated, and the command supports only aggregated ones.
+    """
+    options = {option.field: option for option in question.asked}
+    chosen = [shown.series[row] for row in rows if row < len(shown.series)] or shown.series[:1]
+    alone = {**chosen[0], **_deployment(question, shown, chosen[0], point)}
+    for control, covered in _COVERED_BY.items():
+        if shown.shared.get(control) and control in options:
+            options = {name: option for name, option in options.items() if name not in covered}
+    subject = {"series": series(chosen)} if "series" in options else alone
+    values = {name: value for name, value in {**_shared(shown.shared), **subject}.items() if value and name in options}
+    if "percentile" not in options:
+        # Frontiers have no queue, so SLOs apply to means.
+        values |= {name: str(values[name]).rpartition(":")[2].strip() for name in ("ttft", "tpot") if name in values}
+    elif point.get("tpot"):
+        values["tpot"] = _kept(shown.shared["tpot"], point["tpot"])
+    return {
+        name: [value] if options[name].repeat and isinstance(value, str) else value for name, value in values.items()
+    }
+
+
+def address(question: str, fields: Fields, form: str) -> str:
+    """Address of a result for given options."""
+    return f"/api/v1/{question}.{form}?{urlencode(fields, doseq=True)}"
+
+
+def series(rows: Sequence[Mapping[str, str]]) -> list[str]:
+    """Series in the syntax of ``compare``: a label and its settings."""
+    settings = [", ".join(f"{name}={value}" for name, value in row.items() if value) for row in rows]
+    return [f"{label}: {text}" for label, text in zip(labels(rows), settings, strict=True)]
+
+
+def labels(rows: Sequence[Mapping[str, str]]) -> list[str]:
+    """Labels that distinguish series, each unique."""
+    apart = [name for name in OF_SERIES if len({row[name] for row in rows}) > 1] or ["model", "hardware"]
+    plain = [", ".join(row[name] or f"{name} by default" for name in apart) for row in rows]
+    return [f"{label} ({index + 1})" if label in plain[:index] else label for index, label in enumerate(plain)]
+
+
+def _shared(values: Mapping[str, str]) -> dict[str, str | list[str]]:
+    """Settings that all series share."""
+    proposer, arrangement = values["speculation"], values["arrangement"]
+    flags = {name: "true" for name in (proposer, arrangement) if name}
+    accepted = {} if proposer and proposer != NOBODY else {"acceptance": ""}
+    changes = [line.strip() for line in values["set"].splitlines() if line.strip()]
+    # The analytical model takes no time, and simulations take seconds.
+    played = values["simulate"] or "false"
+    return {
+        **{name: value.strip() for name, value in values.items()},
+        **flags,
+        **accepted,
+        "simulate": played,
+        "set": changes,
+    }
+
+
+def _kept(promise: str, milliseconds: str) -> str:
+    """TPOT target of a fleet: the mean of the selected point, or the SLO if it is lower."""
+    try:
+        time = percentiles.promise(promise).time if promise.strip() else ""
+        most = parse_quantity(time if time[-1:].isalpha() else f"{time} ms", "s") if time else math.inf
+    except InputError:
+        return promise  # the command reports the error itself
+    return promise if _TAIL * float(milliseconds) / 1e3 > most else f"mean:{milliseconds}"
+
+
+def _deployment(question: Command, shown: State, row: Mapping[str, str], point: Mapping[str, str]) -> dict[str, str]:
+    """Selected deployment with the recipe of its engine, and the engine to start.
+
+    Raises
+    ------
+    RefusedError
+        If it is disaggregated, and the command supports only aggregated ones.
+    """
+    if not point:
+        return {}
+    options = {option.field for option in question.asked}
+    # The first of several possible engines is shown.
+    engine = (row["engine"] or point.get("engine", "")).replace("@", ",").partition(",")[0]
+    proposer = point.get("speculation", "")
+    recipe = {"engine": row["engine"] or engine, "kv": row["kv"] or point.get("kv", "")}
+    if not shown.shared["speculation"] and "acceptance" in options:
+        recipe |= {proposer: "true", "draft_length": point.get("draft_length", "")} if proposer else {}
+    point_options = {**recipe, "batch": point.get("batch", ""), "datasets": point.get("file", "")}
+    if question.name == "launch":
+        point_options["to"] = engine
+    degrees = {name: point.get(name, "") for name in DEGREES}
+    pools = bool(point.get("disaggregated"))
+    if pools and "rates" in options:
+        raise RefusedError("This panel simulates aggregated deployments only; the selected one is disaggregated.")
+    if pools and "disaggregated" in options:
+        return {**point_options, "disaggregated": "true"}
+    return {**point_options, **degrees, "aggregated": "", "disaggregated": ""}
+
+
+#: Preferred initial user speed, several times the reading speed of a person [tokens/s].
+_USUAL_SPEED = 30.0
+
+
+@functools.cache
+def templates() -> Environment:
+    """Templates of the explorer, with escaping."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    loader = PackageLoader("inference_econ.extras.web")
+    return Environment(loader=loader, autoescape=True, trim_blocks=True, undefined=StrictUndefined)
+
+
+def text(question: str, fields: Fields, answer: Answer) -> str:
+    """Result as JSON: ``html``, ``charts`` by name, ``series`` to select from, and measured ``runs``."""
+    from inference_econ.records.plain import json_text
+    from inference_econ.report import charts
+
+    shown = {} if answer.page is None else answer.page.charts()
+    specifications = {name: charts.specification(chart) for name, chart in shown.items()}
+    titles = {name: _title(chart) for name, chart in specifications.items()}
+    record = {} if answer.page is None else answer.page.plain()
+    return json_text(
+        {
+            "html": _html(question, fields, answer, titles),
+            "charts": specifications,
+            "series": [_series(row, fields) for row in record.get("series", [])] if question == "compare" else [],
+            "runs": _runs(record["rows"]) if question == "validate" else [],
+        }
+    )
+
+
+def _series(record: Mapping[str, Any], fields: Fields) -> Mapping[str, object]:
+    """Frontier with selectable points and the initial speed, or the reason why no layout fits."""
+    from inference_econ.report.metrics import AXES
+
+    axis = AXES[fields.get("y", "cost")]
+    points = [{**_point(point), "y": axis.factor * point[axis.field]} for point in record["points"]]
+    speeds = [point["tokens_per_second_per_user"] for point in record["points"]]
+    first = min(max(_USUAL_SPEED, min(speeds)), max(speeds)) if points else None
+    price = record.get("dollars_per_accelerator_hour")
+    label, reason = record["label"], record.get("reason", "")
+    return {"label": label, "reason": reason, "points": points, "first": first, "price": price}
+
+
+def _runs(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, float]]:
+    """Measured servers: tokens per second per user and per accelerator."""
+    runs = [run for record in records for run in record["rows"]]
+    complete = [run for run in runs if run["measured_tpot_ms"] and run["measured_output_tok_per_s_per_gpu"]]
+    return [
+        {"speed": 1e3 / run["measured_tpot_ms"], "rate": run["measured_output_tok_per_s_per_gpu"]} for run in complete
+    ]
+
+
+def _point(record: Mapping[str, Any]) -> Mapping[str, object]:
+    from inference_econ.records.texts import amount, layout_label, size
+
+    layout = record["layout"]
+    groups = layout["dp"] * layout["pp"]  # each group has the same batch
+    batch = max(1, round(record["batch"] / groups)) * groups
+    dollars = record["dollars_per_million_output_tokens"]
+    ends = [record[f"dollars_per_million_output_tokens_{end}"] for end in ("low", "high")]
+    low, high = (dollars if end is None else end for end in ends)
+    return {
+        "speed": record["tokens_per_second_per_user"],
+        "dollars": dollars,
+        "low": low,
+        "high": high,
+        "cells": [
+            f"{amount(1e3 * record['ttft_seconds'])} ms",
+            size(record["accelerators"]),
+            layout_label(layout),
+            amount(record["concurrency"]),
+            record["evidence"],
+        ],
+        "at": {
+            **{name: int(layout[name]) for name in DEGREES},
+            "batch": batch,
+            "tpot": f"{1e3 * record['tpot_seconds']:.4g}",
+            "engine": layout.get("engine", ""),
+            "kv": record["kv"],
+            **_proposed(record["speculation"]),
+            **({"disaggregated": "true"} if "prefill" in layout else {}),
+        },
+    }
+
+
+def _proposed(speculation: Mapping[str, Any] | None) -> Mapping[str, object]:
+    """Options for a speculation method and draft length."""
+    if speculation is None:
+        return {"speculation": NOBODY}
+    return {"speculation": speculation["method"], "draft_length": len(speculation["acceptance"])}
+
+
+def _title(specification: Mapping[str, object]) -> str:
+    """Title of a chart."""
+    title = specification.get("title")
+    return str(title.get("text", "")) if isinstance(title, dict) else str(title or "Picture")
+
+
+def _html(question: str, fields: Fields, answer: Answer, figures: Mapping[str, str]) -> str:
+    tables = [] if answer.page is None else answer.page.tables()
+    return (
+        templates()
+        .get_template("answer.html.j2")
+        .render(
+            figures=figures,
+            text=answer.text,
+            tables=tables,
+            command=answer.command,
+            links={form: address(question, fields, form) for form in _forms(answer, pictures=bool(figures))},
+            notes=[note for table in tables for note in table.notes],
+        )
+    )
+
+
+def _forms(answer: Answer, *, pictures: bool) -> Sequence[str]:
+    """Further forms of a result."""
+    if answer.page is None:
+        return ("txt",)
+    scenario = () if answer.scenario is None else ("yaml",)
+    return ("csv", "json", *scenario, *(("svg", "png", "html") if pictures else ()))
+
 
 #: Flags for speculation methods and arrangements.
 _PROPOSERS = ("mtp", "eagle", "ngram", NOBODY)
@@ -60,7 +374,7 @@ def html(offered: Mapping[str, Any], address: Iterable[tuple[str, str]]) -> str:
     shown = state(address)
     spare = [dict.fromkeys(OF_SERIES, "")] * (MOST_SERIES - len(shown.series))
     controls = {**shown.shared, "series": [*shown.series, *spare], "shown": len(shown.series)}
-    return view.templates().get_template("page.html.j2").render(**offered, state=controls)
+    return templates().get_template("page.html.j2").render(**offered, state=controls)
 
 
 def choices(questions: Iterable[Command]) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.extras.web import view
+from inference_econ.extras.web import page
 from inference_econ.extras.web.questions import Answer, Fields, RefusedError, answer
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def reply(question: str, fields: Fields, form: Form | Literal["view"], texts: Ma
 
 def _sent(question: str, fields: Fields, answer: Answer, form: Form | Literal["view"]) -> Reply:
     if form == "view":
-        return Reply(view.text(question, fields, answer).encode(), MEDIA["json"])
+        return Reply(page.text(question, fields, answer).encode(), MEDIA["json"])
     content = _FORMS[form](answer)
     return Reply(content.encode() if isinstance(content, str) else content, MEDIA[form])
 

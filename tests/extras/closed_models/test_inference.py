@@ -14,19 +14,28 @@ import pytest
 import inference_econ as ie
 from data.prior_frontiers import every_case, table_line
 from inference_econ.errors import InputError, SpecError
-from inference_econ.extras.closed_models import frontiers, scenario_kinds
-from inference_econ.extras.closed_models.draws import Draws, draw, manners_on, sobol
-from inference_econ.extras.closed_models.frontiers import (
+from inference_econ.extras.closed_models import infer as frontiers
+from inference_econ.extras.closed_models import scenario_kinds
+from inference_econ.extras.closed_models.infer import (
     COST,
     SPEED,
+    Draws,
     Manner,
     Surfaces,
+    draw,
+    drawn,
+    infer,
+    interval,
+    log_likelihood,
+    manners_on,
+    markup,
+    posterior,
+    revenue,
     shipped_points,
     sized,
+    sobol,
     with_experts,
 )
-from inference_econ.extras.closed_models.infer import drawn, infer
-from inference_econ.extras.closed_models.posterior import interval, log_likelihood, markup, posterior, revenue
 from inference_econ.extras.closed_models.scenario_kinds import ObservedOffer, Priors, observed_offer
 from inference_econ.inputs import catalog
 

@@ -13,10 +13,8 @@ import inference_econ as ie
 from inference_econ.answers.deployments.most_traffic import most_traffic
 from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.extras.fleets.autoscaler import RentedFleet, autoscaler, play
 from inference_econ.extras.fleets.capacity_blocks import CapacityBlock, best_of_chips, lots, prices_by_way
-from inference_econ.extras.fleets.day import fleet
-from inference_econ.extras.fleets.plan import plan
+from inference_econ.extras.fleets.day import RentedFleet, autoscaler, fleet, plan, play
 from inference_econ.inputs import catalog
 from inference_econ.serving import Services
 

@@ -18,11 +18,10 @@ from inference_econ.answers.explain import explain
 from inference_econ.answers.frontier import best_step_seconds
 from inference_econ.engine import Pins
 from inference_econ.errors import InputError, SpecError
-from inference_econ.extras.papers import attention_layer
+from inference_econ.extras.papers import latent_attention
 from inference_econ.extras.papers.claim_kinds import BasisSpec, ClaimsAsk
-from inference_econ.extras.papers.claims import answered, claims, picked
+from inference_econ.extras.papers.claims import Ledger, answered, claims, picked
 from inference_econ.extras.papers.claims_page import ClaimsPage
-from inference_econ.extras.papers.ledger import Ledger
 from inference_econ.extras.papers.study_kinds import Implementation
 from inference_econ.inputs import FrontierAsk, Scenario, Settings, catalog
 from inference_econ.studies.scenario import run
@@ -244,12 +243,16 @@ def test_copies_by_hand() -> None:
     """A_CC writes and reads 576 elements per head and token beside the latent; CD reads 320 per head."""
     setup = ie.Setup.of("deepseek_v2", "a100_sxm_40", weights="bf16", kv="bf16", assumptions="deployable")
     alone = ie.Setup.of(
-        attention_layer.one_layer(setup.model), "a100_sxm_40", weights="bf16", kv="bf16", assumptions="deployable"
+        latent_attention.attention_alone(setup.model),
+        "a100_sxm_40",
+        weights="bf16",
+        kv="bf16",
+        assumptions="deployable",
     )
-    plans = attention_layer.layout(1, 1, 1, 8)
+    plans = latent_attention.unpiped_plans(1, 1, 1, 8)
 
     def seconds(how: Implementation, context: float) -> float:
-        return attention_layer.layer_seconds(replace(alone, context=context), plans, how)
+        return latent_attention.layer_seconds(replace(alone, context=context), plans, how)
 
     grown = seconds("absorbed_copied", 3000) - seconds("absorbed_copied", 2000)
     latent = seconds("absorbed", 3000) - seconds("absorbed", 2000)

@@ -7,7 +7,7 @@ import pytest
 
 from inference_econ.extras.papers import claims_figure
 from inference_econ.extras.papers.claim_kinds import Claim
-from inference_econ.extras.papers.ledger import Finding, Ledger
+from inference_econ.extras.papers.claims import Finding, Ledger
 
 
 def _finding(name: str, published: dict[str, str], ours: dict[str, float], seed: str = "A paper") -> Finding:

@@ -11,7 +11,7 @@ import pytest
 
 import inference_econ as ie
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
-from inference_econ.extras.papers.families import compare_families
+from inference_econ.extras.papers.comparisons import compare_families
 from inference_econ.extras.papers.study_kinds import FamilyAsk
 from inference_econ.inputs import Settings, catalog
 from inference_econ.studies.layout_curves import LayoutCurves

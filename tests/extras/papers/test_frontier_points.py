@@ -13,9 +13,9 @@ import pytest
 import inference_econ as ie
 from inference_econ.answers.frontier import best_step_seconds
 from inference_econ.errors import InputError, SpecError
-from inference_econ.extras.papers.frontier_points import compare_points
+from inference_econ.extras.papers.comparisons import compare_points
 from inference_econ.extras.papers.study_kinds import PointsAsk
-from inference_econ.extras.servers.similar_servers import servers_like
+from inference_econ.extras.servers.accuracy import servers_like
 from inference_econ.inputs import catalog
 from inference_econ.search import Frontier
 from inference_econ.studies.exhibits import CellTable

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from inference_econ.engine import Setup
+from inference_econ.extras.servers.accuracy import ALIKE, servers_like
 from inference_econ.extras.servers.measurements import Measurement, shipped
-from inference_econ.extras.servers.similar_servers import ALIKE, servers_like
 from inference_econ.inputs import catalog
 
 

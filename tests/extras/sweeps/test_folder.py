@@ -14,7 +14,7 @@ import inference_econ as ie
 from benchmarks import sweep_kills
 from inference_econ import _work
 from inference_econ.errors import InputError, TooMuchError
-from inference_econ.extras.sweeps import rows
+from inference_econ.extras.sweeps import combinations as rows
 from inference_econ.extras.sweeps.combinations import Combinations
 from inference_econ.inputs import Scenario
 from tests.extras.sweeps.studies import AXES, study

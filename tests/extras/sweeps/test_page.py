@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from inference_econ.extras.sweeps.page import SweepPage
-from inference_econ.extras.sweeps.swept import CheapestDeployment, FailureReason, Swept
+from inference_econ.extras.sweeps.stored import CheapestDeployment, FailureReason, Swept
 from tests.reading import tables
 
 #: As the cheapest point of a row has it.

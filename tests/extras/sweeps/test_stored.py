@@ -8,11 +8,9 @@ import pytest
 
 import inference_econ as ie
 from inference_econ.errors import InputError
-from inference_econ.extras.sweeps.combinations import Combinations
-from inference_econ.extras.sweeps.rows import answered
+from inference_econ.extras.sweeps.combinations import Combinations, answered, answers
 from inference_econ.extras.sweeps.scenario_kinds import Cheapest, SweepAsk
 from inference_econ.extras.sweeps.stored import Sweep
-from inference_econ.extras.sweeps.workers import answers
 from inference_econ.inputs import Settings
 from inference_econ.studies.settings import frontier_of
 from tests.extras.sweeps.studies import AXES, COMMON, study

@@ -7,9 +7,8 @@ import signal
 import pytest
 
 from inference_econ.errors import InputError
-from inference_econ.extras.sweeps.combinations import Combinations
+from inference_econ.extras.sweeps.combinations import Combinations, answers
 from inference_econ.extras.sweeps.scenario_kinds import SweepAsk
-from inference_econ.extras.sweeps.workers import answers
 from tests.extras.sweeps.studies import study
 
 

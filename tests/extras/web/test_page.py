@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from inference_econ.extras.web import RefusedError, asking, page, questions
-from inference_econ.extras.web.state import MOST_SERIES, OF_SERIES, state
+from inference_econ.extras.web import RefusedError, page, questions
+from inference_econ.extras.web import page as asking
+from inference_econ.extras.web.page import MOST_SERIES, OF_SERIES, state
 
 if TYPE_CHECKING:
     from starlette.testclient import TestClient

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from inference_econ.extras.web import RefusedError
-from inference_econ.extras.web.recent import Recent, Texts
+from inference_econ.extras.web.requests import Recent, Texts
 from tests.reading import tables
 
 if TYPE_CHECKING:

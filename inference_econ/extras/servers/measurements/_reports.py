@@ -244,7 +244,6 @@ _UNITS = {
 }  # fmt: skip
 #: Engines in images named after llm-d, whose tags are llm-d versions.
 _LLM_D = {"llm-d": "vllm"}
-_PREDICTED = "predicted by AISimulate, not measured"
 
 
 class Generator(NamedTuple):
@@ -515,29 +514,8 @@ def _inferencex(run: Json) -> BenchmarkRun:
     )
 
 
-def _aisimulate(run: Json) -> BenchmarkRun:
-    """Read AISimulate ``prediction.json``: a simulated replay with fields of measurements, latencies in ms."""
-    completed = needed(run, "completed_requests")
-    latencies = _flat(run, "_ttft_ms", "_tpot_ms", "_e2e_latency_ms", 1e-3)
-    return BenchmarkRun(
-        latencies=latencies,
-        throughput=needed(run, "output_throughput_tok_s"),
-        total_throughput=optional(run, "total_throughput_tok_s"),
-        isl=needed(run, "total_input_tokens") / completed,
-        osl=needed(run, "total_output_tokens") / completed,
-        **under_way(needed(run, "request_throughput_rps"), latencies.get(("e2e", "mean")), completed),
-        remarks=(_PREDICTED,),
-    )
-
-
 #: Formats of results, in order of detection.
 GENERATORS: Sequence[Generator] = (
-    Generator(
-        "AISimulate",
-        "completed_requests and output_throughput_tok_s",
-        "completed_requests output_throughput_tok_s",
-        _aisimulate,
-    ),
     Generator("vllm bench serve and SGLang's bench_serving", "median_tpot_ms", "median_tpot_ms | mean_tpot_ms", _bench),
     Generator("genai-perf and AIPerf", "inter_token_latency", "inter_token_latency | request_latency", _aiperf),
     Generator("GuideLLM", "benchmarks with metrics", "metrics.request_latency", _guidellm),

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from inference_econ.errors import InputError
-from inference_econ.extras.servers import ComparedPoint, Report
+from inference_econ.extras.servers import ComparedPoint
 from inference_econ.report.figures import COLOURS, MARKERS, STYLE, label_ticks, save
 
 if TYPE_CHECKING:
@@ -25,30 +25,6 @@ _SHORT = 30.0
 _TITLE_WIDTH = 34
 #: Errors of the bands around equality [1].
 _BANDS = (0.1, 0.2)
-
-
-def draw_reports(reports: Sequence[Report], path: Path | str) -> None:
-    """Draw predicted against measured values, with a panel per report and assumptions.
-
-    Parameters
-    ----------
-    reports : sequence of Report
-        Comparisons.
-    path : Path or str
-        File to write, ending in .svg, .png or .pdf.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be written, or nothing was predicted.
-    """
-    panels = [
-        (f"{report.dataset}: {name}", points)
-        for report in reports
-        for name in report.assumptions
-        if (points := [point for point in report.points if point.assumptions == name and point.log_error is not None])
-    ]
-    draw_panels(panels, path, width=max(len(panels), 1))
 
 
 def draw_panels(panels: Sequence[tuple[str, Sequence[ComparedPoint]]], path: Path | str, *, width: int = 4) -> None:
@@ -91,13 +67,9 @@ def _agreement(axes: Axes, points: Sequence[ComparedPoint], series: Sequence[str
     for index, name in enumerate(series):
         colour, marker = COLOURS[index % len(COLOURS)], MARKERS[(index + index // len(COLOURS)) % len(MARKERS)]
         of_series = [point for point in points if point.series == name]
-        for fitted, fill in ((False, "full"), (True, "none")):
-            x, y = (
-                [getattr(point, key) for point in of_series if point.fitted == fitted]
-                for key in ("measured", "predicted")
-            )
-            if x:
-                axes.plot(x, y, marker, color=colour, markersize=3.0, fillstyle=fill, label=name, zorder=2.0)
+        if of_series:
+            x, y = ([getattr(point, key) for point in of_series] for key in ("measured", "predicted"))
+            axes.plot(x, y, marker, color=colour, markersize=3.0, label=name, zorder=2.0)
     numbers = [number for point in points for number in (point.measured, point.predicted) if number is not None]
     line = np.array([min(numbers) / 2, max(numbers) * 2])
     for share in _BANDS:
@@ -111,6 +83,4 @@ def _agreement(axes: Axes, points: Sequence[ComparedPoint], series: Sequence[str
     for axis, word in ((axes.xaxis, "measured"), (axes.yaxis, "predicted")):
         label_ticks(axis, locator=LogLocator(subs=marked, numticks=8))
         axis.set_label_text(f"{word} [{unit}]")
-    hollow = any(point.fitted for point in points)
-    lines = textwrap.wrap(title, _TITLE_WIDTH)
-    axes.set_title("\n".join([*lines, "(hollow: fitted to these rows)"] if hollow else lines))
+    axes.set_title("\n".join(textwrap.wrap(title, _TITLE_WIDTH)))

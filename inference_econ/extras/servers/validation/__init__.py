@@ -1,110 +1,11 @@
-"""Validation datasets, which compare predictions with every set of measurements."""
+"""Files of measured servers, and known explanations of rows that are faster than every bound."""
 
 from __future__ import annotations
 
-import difflib
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from importlib import import_module
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from inference_econ.errors import UnknownNameError
-from inference_econ.inputs import catalog
-
-if TYPE_CHECKING:
-    from inference_econ.extras.servers.validation._report import Report
 
 TABLE = tomllib.loads(Path(__file__).with_name("datasets.toml").read_text(encoding="utf-8"))
-
-
-@dataclass(frozen=True, slots=True)
-class Dataset:
-    """Validation dataset: an entry of ``datasets.toml``. The module with its name predicts the rows.
-
-    Attributes
-    ----------
-    name : str
-        Name on the command line.
-    description : str
-        Description.
-    files : sequence of str
-        Shipped files below ``scenarios/measured``, without suffix.
-    assumptions : sequence of str
-        Default presets or collective models.
-    title : str
-        Title of the report, with the file name in braces.
-    columns : sequence of str
-        Required columns of a file.
-    notes : sequence of str
-        Notes on the predictions and the rows.
-    form : str
-        Form of the report.
-    """
-
-    name: str
-    description: str
-    files: Sequence[str]
-    assumptions: Sequence[str]
-    title: str
-    columns: Sequence[str]
-    notes: Sequence[str] = ()
-    form: str = "errors"
-
-
-#: Datasets by name.
-DATASETS: Mapping[str, Dataset] = {name: Dataset(name, **entry) for name, entry in TABLE["dataset"].items()}
 #: Files of measured servers, which :mod:`.servers` predicts together.
 SERVERS: Mapping[str, str] = TABLE["servers"]
-
-
-def dataset(name: str) -> Dataset:
-    """Find a dataset by name.
-
-    Raises
-    ------
-    UnknownNameError
-        If the name is unknown; the message lists the most similar names.
-    """
-    if name not in DATASETS:
-        near = difflib.get_close_matches(name, [*DATASETS, *SERVERS], n=2)
-        hint = f"did you mean {' or '.join(near)}? " if near else ""
-        names = ", ".join([*DATASETS, *SERVERS])
-        raise UnknownNameError(
-            f"unknown dataset {name!r}; {hint}known: {names}; or a file of measured servers (.csv, .json)"
-        )
-    return DATASETS[name]
-
-
-def validate(name: str, *, file: Path | str | None = None, assumptions: Sequence[str] = ()) -> Report:
-    """Predict every row of a dataset.
-
-    Parameters
-    ----------
-    name : str
-        Key of :data:`DATASETS`.
-    file : path or str, optional
-        CSV file with the columns of the shipped one, to replace it.
-    assumptions : sequence of str
-        Presets by name or path, or collective models; by default those of the dataset.
-
-    Returns
-    -------
-    Report
-        One point per row and assumptions, with or without a prediction.
-
-    Raises
-    ------
-    InputError
-        If a name is unknown, or the file is invalid.
-    """
-    measured = dataset(name)
-    path = catalog.folder("scenarios") / "measured" / f"{measured.files[0]}.csv" if file is None else Path(file)
-    names = tuple(dict.fromkeys(assumptions)) or tuple(measured.assumptions)
-    # The module that predicts the dataset is imported when needed.
-    from inference_econ.extras.servers.validation._report import Report, read_rows
-
-    points, before, after = import_module(f"{__name__}._{name}").compared(read_rows(path, measured.columns), names)
-    notes = (*before, *measured.notes, *after)
-    return Report(name, measured.title.format(path.name), tuple(points), notes, measured.form)

@@ -136,7 +136,7 @@ def test_an_unknown_unit(tmp_path: Path) -> None:
         (f'{{"a": {"9" * 5000}}}', "nor one JSON object a line: Exceeds the limit .4300 digits."),
         ("[]", "mine.json: a JSON object, or a list of them, is needed"),
         ("3", "mine.json: a JSON object, or a list of them, is needed"),
-        ('{"a": 1}', "mine.json: no result of a known load generator; known by their keys: AISimulate: completed"),
+        ('{"a": 1}', "mine.json: no result of a known load generator; known by their keys: vllm bench serve"),
     ],
 )
 def test_files_of_no_kind(tmp_path: Path, text: str, message: str) -> None:

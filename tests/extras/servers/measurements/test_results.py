@@ -123,15 +123,6 @@ def test_what_is_given_counts_more_than_what_a_file_says() -> None:
     assert (one.hardware, one.tp, one.engine) == ("b200", 4, "sglang")
 
 
-def test_a_prediction_of_aisimulate_is_marked_as_one() -> None:
-    (one,) = _all("prediction.json", MeasuredServer(hardware="b200", model="qwen3_32b", tp=2))
-    assert (one.isl, one.osl, one.tpot_seconds, one.ttft_seconds) == (1024.0, 256.0, 0.01, 0.096)
-    # 2.5 requests/s of 2.65 s.
-    assert one.load == "concurrency"
-    assert one.concurrency == pytest.approx(6.625)
-    assert one.remarks == ("predicted by AISimulate, not measured",)
-
-
 def test_a_page_of_metrics_of_vllm_adds_up_its_engines() -> None:
     (one,) = _all("vllm.prom", MeasuredServer(hardware="h100_sxm", dp=2))
     assert (one.engine, one.model, one.statistic) == ("vllm", "qwen3_32b", "mean")

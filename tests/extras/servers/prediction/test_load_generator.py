@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from inference_econ.engine import Plans, Setup
-from inference_econ.extras.servers.prediction import deployed as load_generator
+from inference_econ.extras.servers.prediction import predict as load_generator
 from inference_econ.inputs import Precision, Requests, catalog
 from inference_econ.serving import Service, Trace
 from inference_econ.serving.services import services
@@ -33,13 +33,13 @@ def _service(
 
 def _played(service: Service, rate: float, count: int) -> tuple[Trace, float]:
     simulated = simulator.server(service, np.array([load_generator.prompt_tokens(service)]))
-    return load_generator.played(service, simulated, rate, count)
+    return load_generator.simulated_load(service, simulated, rate, count)
 
 
 def _looped(
     service: Service, clients: int, rounds: int, spread: float = 0.0, **changes: Any
 ) -> load_generator.GeneratorRun:
-    simulated = simulator.server(service, load_generator.ends(service, spread), **changes)
+    simulated = simulator.server(service, load_generator.rounded_ends(service, spread), **changes)
     return load_generator.closed_loop(service, simulated, clients, rounds * clients, spread)
 
 

@@ -13,8 +13,7 @@ import pytest
 from inference_econ.answers.disaggregated.load import closed_loop, played, pools_under_load
 from inference_econ.extras.servers import Measurement, measurements
 from inference_econ.extras.servers.measurements import FULL_LOADS
-from inference_econ.extras.servers.prediction import deployed
-from inference_econ.extras.servers.prediction import deployed as load_generator
+from inference_econ.extras.servers.prediction import predict as deployed
 from inference_econ.extras.servers.prediction.predict import Prediction, predict
 from inference_econ.extras.servers.validation.servers import of_hardware
 from inference_econ.inputs import Assumptions, catalog
@@ -126,8 +125,8 @@ def test_runs_of_closed_loops_are_played_by_the_server_of_load(prefill_first: bo
         )
         (prediction,) = predict([run], profile)
         service, _ = service_of([replace(group[0], measurement=run)])
-        simulated = simulator.server(service, load_generator.ends(service, 0.2), prefill_first=prefill_first)
-        seen = load_generator.closed_loop(service, simulated, 4, 20, 0.2)
+        simulated = simulator.server(service, deployed.rounded_ends(service, 0.2), prefill_first=prefill_first)
+        seen = deployed.closed_loop(service, simulated, 4, 20, 0.2)
         tpot = float(np.mean(seen.trace.tpot)) if service.requests.decode_steps > 0 else 0.0
         same(prediction, float(np.mean(seen.trace.ttft)), tpot, seen.requests_per_second, service)
 
@@ -174,9 +173,9 @@ def test_runs_of_random_arrivals_are_played_by_the_server_of_load() -> None:
         row = group[0].measurement
         run = replace(row, requests=200.0 * replicas)
         (prediction,) = predict([run], profile)
-        simulated = simulator.server(service, np.array([load_generator.prompt_tokens(service)]))
+        simulated = simulator.server(service, np.array([deployed.prompt_tokens(service)]))
         rate = (row.requests_per_second or 0.0) / replicas
-        trace, seconds = load_generator.played(service, simulated, rate, 200)
+        trace, seconds = deployed.simulated_load(service, simulated, rate, 200)
         tpot = float(np.mean(trace.tpot)) if service.requests.decode_steps > 0 else 0.0
         same(prediction, float(np.mean(trace.ttft)), tpot, 200 / seconds, service)
         compared += 1
@@ -188,7 +187,7 @@ def test_pools_are_the_fleets_of_the_market() -> None:
     compared = 0
     for group in groups("concurrency", pools=True):
         rows = [prediction.measurement for prediction in group]
-        pools = deployed.pools(rows, profile(rows[0]))
+        pools = deployed.measured_pools(rows, profile(rows[0]))
         steps = pools.requests.decode_steps
         for prediction, row in zip(group, rows, strict=True):
             assert row.concurrency is not None and row.prefill is not None and row.decode is not None
@@ -215,8 +214,8 @@ def test_runs_of_pools_are_played_by_the_fleets_of_the_market() -> None:
     for group in groups("concurrency", pools=True):
         row = replace(group[0].measurement, requests=3.0 * (group[0].measurement.concurrency or 1.0), spread=0.2)
         assert row.concurrency is not None and row.prefill is not None and row.decode is not None
-        pools, count = deployed.pools([row], profile(row)), (row.prefill.workers or 0, row.decode.workers or 0)
-        steps = load_generator.decode_steps(pools.requests, 0.2, round(row.requests or 0.0))
+        pools, count = deployed.measured_pools([row], profile(row)), (row.prefill.workers or 0, row.decode.workers or 0)
+        steps = deployed.decode_steps(pools.requests, 0.2, round(row.requests or 0.0))
         run = played(pools, (0, 0), count, round(row.concurrency), steps)
         (prediction,) = predict([row], lambda row: profile(row).without_exceptions(WARM).changed(WARM))
         assert prediction.ttft_seconds == pytest.approx(float(np.mean(run.ttft)), rel=EXACTLY)

@@ -11,7 +11,7 @@ import pytest
 
 from inference_econ.extras.servers import Measurement
 from inference_econ.extras.servers.measurements import Days, RecordedPool
-from inference_econ.extras.servers.prediction import deployed
+from inference_econ.extras.servers.prediction import predict as deployed
 from inference_econ.extras.servers.prediction.predict import Prediction, predict
 from inference_econ.inputs import Assumptions, catalog
 

@@ -11,9 +11,8 @@ import pytest
 from inference_econ.engine import Speculation, rounds
 from inference_econ.errors import InputError
 from inference_econ.extras.servers import Measurement
-from inference_econ.extras.servers.prediction import deployed
-from inference_econ.extras.servers.prediction.deployed import assumed_rounds, head_weights, speculation_of
-from inference_econ.extras.servers.prediction.predict import predict
+from inference_econ.extras.servers.prediction import predict as deployed
+from inference_econ.extras.servers.prediction.predict import assumed_rounds, head_weights, predict, speculation_of
 from inference_econ.formulas.speculation import expected_tokens_by_position
 from inference_econ.inputs import Assumptions, catalog
 

@@ -10,8 +10,7 @@ import pytest
 
 from inference_econ.engine import Instances, Setup
 from inference_econ.extras.servers import QUANTITIES, Measurement
-from inference_econ.extras.servers.prediction.deployed import version_told
-from inference_econ.extras.servers.prediction.predict import predict
+from inference_econ.extras.servers.prediction.predict import predict, version_told
 from inference_econ.extras.servers.validation import servers
 from inference_econ.inputs import known_misfits
 from inference_econ.report.error_notes import misfits

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from benchmarks import error_spreads
-from benchmarks.validation import document, held_out
+from benchmarks.validation import bound, document, held_out
 from data.measurements.__main__ import TABLES
 from inference_econ.errors import InputError
 from inference_econ.extras.servers import (
@@ -29,11 +29,10 @@ from inference_econ.extras.servers import (
 )
 from inference_econ.extras.servers.fit import error_quantiles
 from inference_econ.extras.servers.measurements import RecordedPool
-from inference_econ.extras.servers.pages.servers import beyond, error_tables, errors
+from inference_econ.extras.servers.pages.servers import error_tables, errors
 from inference_econ.extras.servers.prediction.predict import predict
-from inference_econ.extras.servers.validation import bound, servers
-from inference_econ.extras.servers.validation.rows import Coverage
-from inference_econ.extras.servers.validation.servers import Validated, bound_record, servers_record
+from inference_econ.extras.servers.validation import servers
+from inference_econ.extras.servers.validation.servers import Coverage, Validated, servers_record
 from inference_econ.inputs import catalog
 from inference_econ.records.plain import csv_text
 from tests.shipped import shipped_servers
@@ -513,9 +512,8 @@ def test_a_row_beyond_the_bound_gets_a_diagnosis(tmp_path: Path) -> None:
         "not explained: look into a fact of the model or chip, the row itself, speculation, which is not recorded, "
         "cached prompts, or fewer requests at a time than recorded"
     )
-    table = beyond(found)
+    table = document.beyond(found)
     assert table.every_note[0] == "1 rows are faster than the ideal bound (preset 'ideal')."
-    assert bound_record(found)["dataset"] == "bound"
 
 
 # Tables and documents.

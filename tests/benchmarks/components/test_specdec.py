@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from inference_econ.extras.servers import ComparedPoint, Report, validation
+from benchmarks import components
+from benchmarks.components.report import Report
+from inference_econ.extras.servers import ComparedPoint
 from inference_econ.inputs import catalog
 
 SHIPPED = catalog.measured_files()["specdec"]
@@ -17,7 +19,7 @@ SHIPPED = catalog.measured_files()["specdec"]
 
 @pytest.fixture(scope="module")
 def report() -> Report:
-    return validation.validate("specdec")
+    return components.validate("specdec")
 
 
 def _points(report: Report, series: str) -> dict[str, ComparedPoint]:
@@ -93,7 +95,7 @@ def _own(tmp_path: Path, **cells: str) -> list[ComparedPoint]:
         writer = csv.DictWriter(stream, HEAD.split(","))
         writer.writeheader()
         writer.writerow({**row, **cells})
-    return list(validation.validate("specdec", file=path).points)
+    return list(components.validate("specdec", file=path).points)
 
 
 @pytest.mark.rows

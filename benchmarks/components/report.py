@@ -1,61 +1,19 @@
-"""Rows of datasets other than servers, and the report of their predictions."""
+"""Rows of measured components, and the report of their predictions."""
 
 from __future__ import annotations
 
 import csv
 import io
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from inference_econ.errors import InputError, UnitError
+from inference_econ.extras.servers import ComparedPoint
 from inference_econ.extras.servers.accuracy import Accuracy, accuracy, by_group
 from inference_econ.extras.servers.measurements import Cells, UnusableRowError
 from inference_econ.inputs import Assumptions, catalog, read_text, units
 from inference_econ.records.plain import attributes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedPoint:
-    """Measurement with one prediction.
-
-    Attributes
-    ----------
-    id : str
-        Name of the row.
-    series : str
-        Kind of row.
-    subject : str
-        Measured system.
-    assumptions : str
-        Assumptions of the prediction.
-    unit : str
-        Unit of both values.
-    measured, predicted : float or None
-        Values; None if missing, with the reason in the note.
-    fitted : bool
-        True if constants of the prediction were fitted to this row.
-    note : str
-        Reason for a missing prediction, or for a difference.
-    """
-
-    id: str
-    series: str
-    subject: str
-    assumptions: str
-    unit: str
-    measured: float | None = None
-    predicted: float | None = None
-    fitted: bool = False
-    note: str = ""
-
-    @property
-    def log_error(self) -> float | None:
-        """ln(predicted / measured); None without both [1]."""
-        if self.measured is None or self.predicted is None:
-            return None
-        return math.log(self.predicted / self.measured)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import components
 from inference_econ.errors import InputError
-from inference_econ.extras.servers import ComparedPoint, validation
+from inference_econ.extras.servers import ComparedPoint
 from inference_econ.inputs import catalog
 
 ROWS = {
@@ -23,7 +24,7 @@ def _compare(tmp_path: Path, *rows: dict[str, str]) -> list[ComparedPoint]:
         writer = csv.DictWriter(stream, ROWS["P01"])
         writer.writeheader()
         writer.writerows(rows)
-    return list(validation.validate("pool_pairs", file=path).points)
+    return list(components.validate("pool_pairs", file=path).points)
 
 
 def test_every_pair_has_its_publication_in_the_bibliography() -> None:
@@ -32,7 +33,7 @@ def test_every_pair_has_its_publication_in_the_bibliography() -> None:
 
 @pytest.mark.long
 def test_every_published_pair_is_answered_within_a_factor_of_two() -> None:
-    points = list(validation.validate("pool_pairs").points)
+    points = list(components.validate("pool_pairs").points)
     assert [point.id for point in points] == list(ROWS)
     errors = [point.log_error for point in points]
     assert all(error is not None and abs(error) < 0.7 for error in errors)

@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.components import nccl
+from benchmarks.components.report import Compared, NumberedRow, preset
 from inference_econ import inputs
 from inference_econ.engine import Collective, Network, collective_seconds
+from inference_econ.extras.servers import ComparedPoint
 from inference_econ.extras.servers.measurements import UnusableRowError, hardware_name
-from inference_econ.extras.servers.validation import _nccl
-from inference_econ.extras.servers.validation._report import Compared, ComparedPoint, NumberedRow, preset
 from inference_econ.formulas.collectives import Kind
 from inference_econ.formulas.experts import touched_fraction
 
@@ -64,7 +65,7 @@ def compared(lines: Sequence[NumberedRow], names: Sequence[str]) -> Compared:
             versions.setdefault(version, []).append(chip.family)
         names_of = "; ".join(f"{version} ({', '.join(families)})" for version, families in versions.items())
         meanings.append(f"Library versions of {name}, with the chips: {names_of}.")
-    return points, meanings, [_nccl.verdict()]
+    return points, meanings, [nccl.verdict()]
 
 
 def _point(blank: ComparedPoint, name: str, assumed: inputs.Assumptions, measured: MeasuredCollective) -> ComparedPoint:

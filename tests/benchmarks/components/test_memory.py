@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import components
+from benchmarks.components import DATASETS
 from inference_econ.engine import memory
 from inference_econ.errors import InputError
-from inference_econ.extras.servers import ComparedPoint, validation
-from inference_econ.extras.servers.validation import DATASETS
+from inference_econ.extras.servers import ComparedPoint
 from inference_econ.inputs import Precision, catalog
 from tests.reading import tables
 
@@ -32,12 +33,12 @@ def _compare(tmp_path: Path, *rows: dict[str, str], assumptions: str = "deployab
         writer = csv.DictWriter(stream, NAMED, restval="")
         writer.writeheader()
         writer.writerows(rows)
-    return list(validation.validate("memory", file=path, assumptions=[assumptions]).points)
+    return list(components.validate("memory", file=path, assumptions=[assumptions]).points)
 
 
 @pytest.fixture(scope="module")
 def points() -> dict[str, ComparedPoint]:
-    return {point.id: point for point in validation.validate("memory").points}
+    return {point.id: point for point in components.validate("memory").points}
 
 
 def test_every_row_has_a_prediction(points: dict[str, ComparedPoint]) -> None:

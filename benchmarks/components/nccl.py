@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from inference_econ.extras.servers.validation._report import NumberedRow, preset, read_rows
+from benchmarks.components.report import NumberedRow, preset, read_rows
 from inference_econ.inputs import Assumptions, NcclTree, Source, catalog
 from inference_econ.inputs.units import integer
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from inference_econ.extras.servers.measurements import FULL_LOADS, Measurement
 from inference_econ.extras.servers.prediction.predict import predict
-from inference_econ.extras.servers.validation import TABLE
-from inference_econ.extras.servers.validation.rows import QUANTITIES, InputRow, Quantity
+from inference_econ.extras.servers.validation.servers import QUANTITIES, InputRow, Quantity
 from inference_econ.inputs import catalog
 
 #: Deviation of random arrivals from the offered rate, in a run of several hundred requests [1].
@@ -44,7 +45,8 @@ class Explained:
 
 
 #: Known diagnoses, in matching order.
-EXPLAINED = tuple(Explained(**entry) for entry in TABLE["explained"])
+_TABLE = tomllib.loads(Path(__file__).with_name("explained.toml").read_text(encoding="utf-8"))
+EXPLAINED = tuple(Explained(**entry) for entry in _TABLE["explained"])
 
 
 @dataclass(frozen=True, slots=True)

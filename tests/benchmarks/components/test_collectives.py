@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import components
+from benchmarks.components import DATASETS
+from benchmarks.components.report import Report
 from inference_econ.errors import InputError
-from inference_econ.extras.servers import ComparedPoint, Report, accuracy, validation
-from inference_econ.extras.servers.validation import DATASETS
+from inference_econ.extras.servers import ComparedPoint, accuracy
 from inference_econ.inputs import catalog
 from tests.reading import tables
 
@@ -27,12 +29,12 @@ def _compare(tmp_path: Path, *rows: dict[str, str], assumptions: str = "nccl_2_2
         )
         writer.writeheader()
         writer.writerows(rows)
-    return list(validation.validate("collectives", file=path, assumptions=[assumptions]).points)
+    return list(components.validate("collectives", file=path, assumptions=[assumptions]).points)
 
 
 @pytest.fixture(scope="module")
 def report() -> Report:
-    return validation.validate("collectives")
+    return components.validate("collectives")
 
 
 def test_every_row_is_there_for_every_model(report: Report) -> None:
@@ -71,7 +73,7 @@ def test_rows_that_constants_were_fitted_to_are_told_from_others(report: Report)
         "all-reduce, engine's kernel": 36,
     }
     # For all chips, the Hopper's constants: those of the B200 were measured on another chip.
-    alone = validation.validate("collectives", assumptions=["engines_hopper"]).points
+    alone = components.validate("collectives", assumptions=["engines_hopper"]).points
     assert Counter(point.subject.split(" x ")[1].split(",")[0] for point in alone if point.fitted) == {
         "NVIDIA H100 SXM5 80GB": 33
     }
