@@ -177,7 +177,9 @@ class Spec(BaseModel, metaclass=_Readable):
     @classmethod
     def from_file(cls, path: Path) -> Self:
         """Read and validate a YAML file, with the errors of :meth:`from_document`."""
-        return cls.from_document(_yaml.read_yaml(path))
+        from inference_econ.inputs.kept import kept
+
+        return kept(cls, path, lambda: cls.from_document(_yaml.read_yaml(path)))
 
     @classmethod
     def _wrong(cls, document: Document, error: ValidationError) -> SpecError:
