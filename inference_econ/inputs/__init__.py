@@ -6,7 +6,7 @@ workloads and scenarios. It reads YAML and Hugging Face configurations, and writ
 what-ifs. No other package uses pydantic or YAML, and this package contains no formulas.
 
 ``__init__.pyi`` lists the public names. ``catalog`` reads an entry of any kind by name. Other packages do not import
-``_base``, ``_described``, ``_spec``, ``_yaml``, or the readers inside ``huggingface``.
+``_base``, ``_spec``, ``_yaml``, or the readers inside ``huggingface``.
 """
 
 import lazy_loader

@@ -479,7 +479,7 @@ def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...], *,
 def _shipped(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...]) -> SpecT:
     if changes or name not in names(kind):
         return _fresh(cls, kind, name, changes)
-    from inference_econ.inputs.kept import kept
+    from inference_econ.inputs.kept import kept  # imports pydantic
 
     return kept(cls, files(kind)[name], lambda: _fresh(cls, kind, name, ()))
 

@@ -18,14 +18,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import VERSION
+from pydantic import VERSION, BaseModel
 
-from inference_econ.inputs._spec import Spec
 from inference_econ.inputs.places import folder, is_shipped, user_folder
 from inference_econ.inputs.plugins import folders
 from inference_econ.inputs.scope import is_uncopied
 
-SpecT = TypeVar("SpecT", bound=Spec)
+SpecT = TypeVar("SpecT", bound=BaseModel)
 
 
 def kept(cls: type[SpecT], path: Path, read: Callable[[], SpecT]) -> SpecT:
@@ -65,7 +64,7 @@ class _Reader(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         """Class of a specification."""
         found = getattr(import_module(module), name) if module.startswith("inference_econ.") else None
-        if not (isinstance(found, type) and issubclass(found, Spec)):
+        if not (isinstance(found, type) and issubclass(found, BaseModel)):
             raise pickle.UnpicklingError(f"{module}.{name} is no specification")
         return found
 
