@@ -21,6 +21,8 @@ def run() -> None:
     """Run the command line; an interrupt ends it with one line at any time."""
     # Arrays are so small that linear algebra threads only wait for each other. Set this before NumPy starts them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Looking for plug-ins of pydantic takes a twentieth of a command.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
         Path.home()
     except RuntimeError:  # neither HOME nor an entry of the user; Altair cannot be imported without a home

@@ -34,6 +34,9 @@ settings.register_profile("same", deadline=None, derandomize=True, max_examples=
 settings.load_profile("same")
 
 
+# Tests may replace parts of the package, and what they read of the catalog must not be kept for commands of the user.
+os.environ["XDG_CACHE_HOME"] = os.devnull
+
 #: What is computed once for all tests that name it, in one process.
 _SHARED = "shipped_servers"
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from inference_econ.answers.slo import Targets
 from inference_econ.engine import PROPOSERS, Pins, Setup, Space, Speculation, as_setting, expected, instance_pins
 from inference_econ.errors import InputError
 from inference_econ.inputs import Requests, Settings, catalog
 from inference_econ.inputs.engine import profiles
+
+if TYPE_CHECKING:
+    from inference_econ.answers.slo import Targets
 
 
 def setup_of(settings: Settings, engines: str | tuple[str, ...] | None = None) -> Setup:
@@ -84,6 +87,8 @@ def requests_of(settings: Settings) -> Requests:
 
 def promises_of(settings: Settings) -> Targets:
     """Return the SLOs on mean latencies of a service."""
+    from inference_econ.answers.slo import Targets  # loads services, which decode steps do not need
+
     ttft, tpot, e2e = (seconds or math.inf for seconds in (settings.ttft, settings.tpot, settings.e2e))
     return Targets(ttft, tpot, "mean", e2e)
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
+import inspect
 import re
+import textwrap
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from functools import partial, reduce
+from functools import cache, partial, reduce
 from inspect import Parameter, Signature
+from itertools import pairwise
 from operator import getitem, or_
 from pathlib import Path
 from types import UnionType
@@ -29,9 +33,9 @@ from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from inference_econ.errors import InputError, SpecError, unsafe_character
 from inference_econ.inputs import _yaml
-from inference_econ.inputs._described import describe
 from inference_econ.inputs._yaml import Document, Location
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, SIZED, is_format
+from inference_econ.inputs.kept import kept
 from inference_econ.inputs.units import EXAMPLES, LEAST, list_index, looks_like_quantity, parse_quantity
 
 if typing.TYPE_CHECKING:
@@ -180,7 +184,7 @@ class Spec(BaseModel, metaclass=_Readable):
     @classmethod
     def from_file(cls, path: Path) -> Self:
         """Read and validate a YAML file, with the errors of :meth:`from_document`."""
-        return cls.from_document(_yaml.read_yaml(path))
+        return kept(cls, path, lambda: cls.from_document(_yaml.read_yaml(path)))
 
     @classmethod
     def _wrong(cls, document: Document, error: ValidationError) -> SpecError:
@@ -234,6 +238,42 @@ class Spec(BaseModel, metaclass=_Readable):
         """Mistakes in the combination of several fields. They are also searched if single fields are wrong."""
         del data
         return []
+
+
+@cache
+def descriptions(cls: type) -> Mapping[str, str]:
+    """Docstrings of the fields of a class and its bases, by field name; empty if the source is not available.
+
+    The source is read only when a schema is requested. The pydantic option for docstrings parses the source of every
+    class at import, which would take a quarter of the run time of a command that shows no schema.
+    """
+    texts: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        if not issubclass(base, BaseModel) or base is BaseModel:
+            continue
+        try:
+            source = inspect.getsource(base)
+        except OSError:  # the class was created at run time, or the installation has no sources
+            continue
+        definition = ast.parse(textwrap.dedent(source)).body[0]
+        assert isinstance(definition, ast.ClassDef)
+        for pair in pairwise(definition.body):
+            match pair:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    texts[name] = inspect.cleandoc(text)
+    return texts
+
+
+def describe(cls: type, properties: Mapping[str, Any]) -> None:
+    """Add a description to each property of a JSON schema that has none."""
+    for name, text in descriptions(cls).items():
+        if name in properties:
+            properties[name].setdefault("description", text)
+
+
+def describe_as(cls: type, name: str, schema: dict[str, Any]) -> None:
+    """Add the description of one field to a JSON schema. The field overrides a field of another class."""
+    describe(cls, {name: schema})
 
 
 def _without_lines(data: Mapping[str, object], origin: str) -> Document:

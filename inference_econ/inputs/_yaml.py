@@ -15,8 +15,6 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, cast
 
-import yaml
-
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs.scope import read_text
 from inference_econ.inputs.units import integer, list_index, shortened
@@ -26,8 +24,6 @@ Location = tuple[str | int, ...]
 Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
 _ValueT = TypeVar("_ValueT", bound=Value)
 
-#: libyaml's parser if PyYAML includes it. It is ten times as fast as the Python parser.
-_FAST = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MAX_BYTES = 1_000_000
 _MAX_DEPTH = 24
 _MAX_DIGITS = 300
@@ -88,8 +84,10 @@ def parse(text: str, origin: str) -> Document:
 # A query reads the same parts several times, because the profiles of all engines refer to them.
 @lru_cache(maxsize=128)
 def _parsed(text: str, origin: str) -> Document:
+    import yaml  # most commands read validated entries instead
+
     try:
-        builder = _Builder(text, origin, _FAST)
+        builder = _Builder(text, origin, _fast())
     except yaml.YAMLError:
         # The messages of the Python parser are clearer than libyaml's, and equal on every machine.
         try:
@@ -107,6 +105,13 @@ def _parsed(text: str, origin: str) -> Document:
     return Document(builder.root, origin, builder.lines)
 
 
+def _fast() -> type[Any]:
+    """Fastest parser: that of libyaml, if PyYAML includes it, is ten times as fast as the Python parser."""
+    import yaml
+
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
 def _copied(value: _ValueT) -> _ValueT:
     """Deep copy of mappings and lists."""
     if isinstance(value, dict):
@@ -121,6 +126,9 @@ class _Builder:
     """
 
     def __init__(self, text: str, origin: str, loader: type[Any]) -> None:
+        import yaml
+
+        self._yaml = yaml
         self.origin = origin
         self.root: Value = None
         self.lines: dict[Location, tuple[str, int]] = {}
@@ -128,34 +136,34 @@ class _Builder:
         self._events: Iterator[Any] = iter(yaml.parse(text, Loader=loader))
         documents = 0
         for event in self._events:
-            if isinstance(event, yaml.DocumentStartEvent):
+            if isinstance(event, self._yaml.DocumentStartEvent):
                 documents += 1
                 if documents > 1:
                     self._stop(event, "a second document (---) in one file is not accepted")
-            elif isinstance(event, yaml.NodeEvent):
+            elif isinstance(event, self._yaml.NodeEvent):
                 self.lines[()] = self._at(event)
                 self.root = self._value(event, ())
 
     def _value(self, event: Any, location: Location) -> Value:
         """Read the value that starts with an event."""
         self._check(event, location)
-        if isinstance(event, yaml.ScalarEvent):  # the most frequent event
+        if isinstance(event, self._yaml.ScalarEvent):  # the most frequent event
             text: str = event.value
             if event.implicit[0] and text[:1] in _NOT_FINITE_BEGINS and _NOT_FINITE.fullmatch(text):
                 self.mistakes.append(f"{self._where(event)}: {text} is not accepted; write a finite number")
                 return None
             return scalar(text) if event.implicit[0] else text
-        if isinstance(event, yaml.SequenceStartEvent):
+        if isinstance(event, self._yaml.SequenceStartEvent):
             items: list[Value] = []
-            while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            while not isinstance(event := next(self._events), self._yaml.SequenceEndEvent):
                 place = (*location, len(items))
                 self.lines[place] = self._at(event)
                 items.append(self._value(event, place))
             return items
         data: dict[str, Value] = {}
-        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+        while not isinstance(event := next(self._events), self._yaml.MappingEndEvent):
             self._check(event, location)
-            if not isinstance(event, yaml.ScalarEvent):
+            if not isinstance(event, self._yaml.ScalarEvent):
                 self._stop(event, "a mapping or list cannot be a key")
             key: str = event.value
             if key in data:
@@ -167,9 +175,9 @@ class _Builder:
 
     def _check(self, event: Any, location: Location) -> None:
         """Reject aliases, tags and deep nesting."""
-        if isinstance(event, yaml.AliasEvent):
+        if isinstance(event, self._yaml.AliasEvent):
             self._stop(event, "aliases (*name) are not accepted; write the value out")
-        if isinstance(event, yaml.ScalarEvent):
+        if isinstance(event, self._yaml.ScalarEvent):
             if event.tag not in (None, "tag:yaml.org,2002:str", "!"):
                 self._stop(event, f"the tag {event.tag!r} is not accepted")
         elif not event.implicit:
@@ -344,8 +352,10 @@ def foreign_yaml(text: str, origin: str) -> object:
     InputError
         If the text is not YAML; the message names the line.
     """
+    import yaml
+
     try:
-        return yaml.load(text, Loader=_FAST)
+        return yaml.load(text, Loader=_fast())
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = "" if mark is None else f":{mark.line + 1}"

@@ -482,7 +482,13 @@ def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...], *,
 
 # Studies create any number of what-ifs, so the number of cached specifications is limited. The limit is several times
 # the size of the catalog.
-_shipped = lru_cache(maxsize=1024)(_fresh)
+@lru_cache(maxsize=1024)
+def _shipped(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...]) -> SpecT:
+    if changes or name not in names(kind):
+        return _fresh(cls, kind, name, changes)
+    from inference_econ.inputs.kept import kept  # imports pydantic
+
+    return kept(cls, files(kind)[name], lambda: _fresh(cls, kind, name, ()))
 
 
 def _read(kind: Kind, name: str, readers: tuple[str, ...] = ()) -> Document:

@@ -505,6 +505,8 @@ class EngineSpec(SourcedSpec):
             raise ValueError(f"versions go from the oldest to the newest, each once; got {', '.join(numbers)}")
         for _, problem in _unsourced(self.model_dump(exclude_none=True, exclude_unset=True)):
             raise PydanticCustomError("sources", "{problem}", {"problem": problem})
+        for number in numbers:
+            self.at(number)._check_fields()
 
     @classmethod
     def _further_mistakes(cls, data: Mapping[str, Any]) -> list[tuple[Location, str]]:
@@ -541,7 +543,8 @@ class EngineSpec(SourcedSpec):
             )
         stated = {name: getattr(entry, name) for entry in past for name in entry.stated}
         stated |= {name: tuple(fact for entry in past for fact in getattr(entry, name)) for name in _ADDED}
-        return EngineVersion(version=past[-1].version, date=past[-1].date, **stated)
+        # The facts of each version are valid, and `_check_fields` checks their combinations.
+        return EngineVersion.model_construct(version=past[-1].version, date=past[-1].date, **stated)
 
     def check(self, version: str) -> None:
         """Reject invalid versions, and versions of a later release series than all known ones.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -63,7 +64,9 @@ def flat_frame(records: Iterable[Mapping[str, Any]]) -> Frame:
 
 def records_of(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Convert columns by name to one record per row. Single values are repeated in every row."""
-    return [{str(name): value for name, value in row.items()} for row in frame_of(columns).to_dict("records")]
+    lists = (column.tolist() if hasattr(column, "tolist") else column for column in columns.values())
+    rows = zip(*(values if isinstance(values, (list, tuple)) else repeat(values) for values in lists), strict=False)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def frame_of(rows: Any, columns: list[str] | None = None) -> Frame:

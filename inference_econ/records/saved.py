@@ -7,7 +7,6 @@ import logging
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -152,6 +151,8 @@ def csv_of(frame: Frame, setups: Sequence[Setup]) -> str:
 
 
 def _version() -> str:
+    from importlib import metadata  # takes longer than many commands
+
     return metadata.version(_PROGRAM)
 
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from inference_econ._answer import Shown
 from inference_econ._types import Array
-from inference_econ.answers.assess import Assessment
-from inference_econ.answers.deployments.serving_frontier import SLOWEST, ServiceFrontier, ServicePoint
-from inference_econ.answers.slo import Likely
 from inference_econ.engine import Setup, WholeLayouts, bounds
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
@@ -23,6 +20,11 @@ from inference_econ.records.sources import UsedSource, source_records
 from inference_econ.records.texts import dollars
 from inference_econ.search import Frontier, Point
 from inference_econ.studies.exhibits import Cell, CellTable, Chart, like
+
+if TYPE_CHECKING:  # the published study needs no services
+    from inference_econ.answers.assess import Assessment
+    from inference_econ.answers.deployments.serving_frontier import ServiceFrontier, ServicePoint
+    from inference_econ.answers.slo import Likely
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ def beside(points: Iterable[OfferedPoints], labels: Sequence[str]) -> tuple[Besi
 
 
 #: Frontier of services, or of decode steps.
-AnyFrontier = ServiceFrontier | Frontier
+AnyFrontier: TypeAlias = "ServiceFrontier | Frontier"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -125,6 +127,11 @@ class Curve:
         return self.frontier
 
     @property
+    def services(self) -> ServiceFrontier | None:
+        """Frontier of services; None for decode steps and for the toy model."""
+        return None if isinstance(self.frontier, Frontier) else self.frontier
+
+    @property
     def setups(self) -> list[Setup]:
         """Setup of the frontier; empty for the toy model."""
         return [] if self.frontier is None else [self.frontier.setup]
@@ -141,9 +148,7 @@ class Curve:
         Points of the published study's grid have real-valued sizes, so they are not compared with servers.
         """
         front = self.frontier
-        return isinstance(front, ServiceFrontier) or (
-            front is not None and isinstance(front.grid.layouts, WholeLayouts)
-        )
+        return isinstance(front.grid.layouts, WholeLayouts) if isinstance(front, Frontier) else front is not None
 
     def columns(self) -> dict[str, object]:
         """Return the numbers of the points by name, as arrays of shape (n,). For services, they include latencies."""
@@ -153,8 +158,8 @@ class Curve:
             "accelerators": self.accelerators,
             "batch": self.batch,
         }
-        if isinstance(self.frontier, ServiceFrontier):
-            columns |= attributes(self.frontier, "ttft_seconds tpot_seconds concurrency")
+        if self.services is not None:
+            columns |= attributes(self.services, "ttft_seconds tpot_seconds concurrency")
         return columns
 
     def bounded(self, columns: Mapping[str, object]) -> dict[str, object]:
@@ -188,7 +193,7 @@ class Curve:
 
     def values(self, spec: TableSpec) -> dict[str, float]:
         """Return the numbers of one table row, at the fastest point or at the preferred point."""
-        index, front = self.index_of(spec), self.frontier
+        index, front, services = self.index_of(spec), self.frontier, self.services
         values = {
             "tokens_per_second_per_user": float(self.tokens_per_second[index]),
             "dollars_per_million_output_tokens": float(self.dollars[index]),
@@ -196,10 +201,10 @@ class Curve:
             "batch": float(self.batch[index]),
             "milliseconds": 1e3 / float(self.tokens_per_second[index]),
         }
-        if isinstance(front, ServiceFrontier):
-            waits = 1e3 * float(front.ttft_seconds[index])
-            return {**values, "concurrency": float(front.concurrency[index]), "ttft_milliseconds": waits}
-        return values if front is None else {**values, "mfu": float(front.mfu[index])}
+        if services is not None:
+            waits = 1e3 * float(services.ttft_seconds[index])
+            return {**values, "concurrency": float(services.concurrency[index]), "ttft_milliseconds": waits}
+        return values if not isinstance(front, Frontier) else {**values, "mfu": float(front.mfu[index])}
 
     def row(self, spec: TableSpec) -> dict[str, object]:
         """Return the columns of one table row, with interval ends."""
@@ -216,7 +221,7 @@ class Curve:
     def dollars_at(self, tokens_per_second: float) -> float | None:
         """Lowest cost at a speed or above [USD per 1e6 tokens]; None if no point is as fast."""
         likely = self.likely_at(tokens_per_second)
-        if likely is not None or isinstance(self.frontier, ServiceFrontier):
+        if likely is not None or self.services is not None:
             return None if likely is None else likely.dollars
         as_fast = self.dollars[self.tokens_per_second >= tokens_per_second]
         return float(as_fast.min()) if as_fast.size and self.is_priced else None
@@ -227,9 +232,9 @@ class Curve:
 
     def likely_at(self, tokens_per_second: float) -> Likely | None:
         """Cost of services at a speed, with its 80% interval [USD per 1e6 tokens]; None if no point is as fast."""
-        if not isinstance(self.frontier, ServiceFrontier) or not self.is_priced:
+        if self.services is None or not self.is_priced:
             return None
-        return self.frontier.at_speed(tokens_per_second)
+        return self.services.at_speed(tokens_per_second)
 
 
 @dataclass(frozen=True, slots=True)
@@ -463,7 +468,7 @@ class Result(Shown):
 
 
 def _usual_table(curves: Sequence[Curve]) -> TableSpec:
-    services = any(isinstance(curve.frontier, ServiceFrontier) for curve in curves)
+    services = any(curve.services is not None for curve in curves)
     columns = {
         "tokens_per_second_per_user": "tokens/s per user",
         "dollars_per_million_output_tokens": "$/M output tokens",
@@ -477,8 +482,6 @@ def _usual_table(curves: Sequence[Curve]) -> TableSpec:
 #: Round speeds for tables, up to a power of ten [tokens/s], and maximum number of them [1].
 _ROUND = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
 _MOST = 5
-#: Slower speeds are not offered in practice; they are shown only if nothing is faster [tokens/s].
-_SOLD = 1.0 / SLOWEST
 
 
 def common_speeds(frontiers: Sequence[Array]) -> list[float]:
@@ -499,9 +502,12 @@ def common_speeds(frontiers: Sequence[Array]) -> list[float]:
     >>> common_speeds([np.array([14.0, 90.0]), np.array([20.0, 160.0])])
     [15.0, 30.0, 50.0, 70.0, 150.0]
     """
+    from inference_econ.answers.deployments.serving_frontier import SLOWEST
+
     high = max(float(speeds[-1]) for speeds in frontiers)
     slowest = min(float(speeds[0]) for speeds in frontiers)
-    low = max(slowest, _SOLD) if high > _SOLD else slowest
+    # Slower speeds are not sold, and shown only if nothing is faster.
+    low = max(slowest, 1.0 / SLOWEST) if high > 1.0 / SLOWEST else slowest
     decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
     between = [speed for decade in decades for digit in _ROUND if low <= (speed := digit * 10.0**decade) <= high]
     if not between:

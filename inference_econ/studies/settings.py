@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from inference_econ._types import Progress
-from inference_econ.answers.assess import Assessment, assess
-from inference_econ.answers.deployments.serving_frontier import service_frontier
-from inference_econ.answers.deployments.serving_options import RECIPE, market, with_evidence
 from inference_econ.answers.frontier import decode_frontier
-from inference_econ.answers.roofline_gap import Observation, instance_count
 from inference_econ.answers.settings import pins_of, promises_of, requests_of, setup_of, space_of, speculation_of
 from inference_econ.errors import InputError
 from inference_econ.inputs import (
@@ -30,6 +26,9 @@ from inference_econ.inputs.options import OPTIONS
 from inference_econ.inputs.units import list_index
 from inference_econ.search import Sampling
 from inference_econ.studies.results import AnyFrontier
+
+if TYPE_CHECKING:
+    from inference_econ.answers.assess import Assessment
 
 
 def frontier_of(settings: Settings, among: tuple[str, ...] = ()) -> AnyFrontier:
@@ -57,6 +56,10 @@ def frontier_of(settings: Settings, among: tuple[str, ...] = ()) -> AnyFrontier:
     speculation = speculation_of(filled, setup)
     space = space_of(filled)
     if not filled.counts_decode_steps:
+        # The published study needs no services.
+        from inference_econ.answers.deployments.serving_frontier import service_frontier
+        from inference_econ.answers.deployments.serving_options import RECIPE, market, with_evidence
+
         promises = promises_of(filled)
         offered = market(
             setup,
@@ -107,6 +110,9 @@ def assessment_of(ask: AssessAsk, *, progress: Progress | None = None) -> Assess
     InputError
         If a name or setting is invalid.
     """
+    from inference_econ.answers.assess import assess
+    from inference_econ.answers.roofline_gap import Observation, instance_count
+
     settings, filled = ask.common, with_defaults(ask.common)
     pins = pins_of(filled)
     lengths = settings.isl is not None or settings.osl is not None

@@ -104,9 +104,9 @@ def test_an_answer_that_becomes_data_needs_no_report() -> None:
 
 def test_descriptions_of_fields_are_not_read_where_nobody_asks_for_a_schema() -> None:
     code = (
-        "from inference_econ.inputs import _described, catalog\n"
+        "from inference_econ.inputs import _spec, catalog\n"
         "catalog.model('llama_3_8b'), catalog.hardware('h100_sxm'), catalog.assumptions('deployable')\n"
-        "print(_described.descriptions.cache_info().misses)"
+        "print(_spec.descriptions.cache_info().misses)"
     )
     assert _python(code) == ["0"]
 

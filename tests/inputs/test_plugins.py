@@ -42,7 +42,7 @@ def entry(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
     """Have one entry point, by its value and group."""
 
     def have(value: str, group: str) -> None:
-        monkeypatch.setattr(plugins, "entry_points", lambda **_: [EntryPoint("acme", value, group)])
+        monkeypatch.setattr(plugins, "_entries", lambda _: [EntryPoint("acme", value, group)])
 
     return have
 

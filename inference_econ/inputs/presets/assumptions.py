@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, create_model
 
-from inference_econ.inputs._described import describe_as
 from inference_econ.inputs._spec import (
     BytesPerSecond,
     Count,
@@ -23,6 +22,7 @@ from inference_econ.inputs._spec import (
     Seconds,
     SourcedSpec,
     Spec,
+    describe_as,
 )
 from inference_econ.inputs.dtype import EmbeddingFormat, family
 from inference_econ.inputs.presets import generations

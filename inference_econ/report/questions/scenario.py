@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from inference_econ.records.sources import UsedSource
 from inference_econ.records.texts import amount, dollars
-from inference_econ.report.headings import frontiers_title
 from inference_econ.report.page import AnswerPage, Block, Headline, Page, Pieces, Table
-from inference_econ.report.questions.assess import AssessmentPage, verdict
-from inference_econ.report.questions.frontier import assumed, warned
 from inference_econ.studies.exhibits import Cell, CellTable, like, off_by
 from inference_econ.studies.results import Result
+
+if TYPE_CHECKING:  # tables of the published study need no pages of services
+    from inference_econ.report.questions.assess import AssessmentPage
 
 #: Exponent a of the buyer preference speed^a / cost of the published study (eq. 45) [1].
 _EXPONENT = 3.0
@@ -27,7 +28,7 @@ class ScenarioPage(AnswerPage[Result]):
 
     def blocks(self) -> Sequence[Block]:
         """Tables, then the verdict on a measured deployment."""
-        return (*self.tables(), *(Headline(verdict(assessment)) for assessment in self.answer.assessments))
+        return (*self.tables(), *map(Headline, self._verdicts()))
 
     def markdown(self) -> str:
         """Markdown of the tables.
@@ -37,7 +38,15 @@ class ScenarioPage(AnswerPage[Result]):
         tables = self.tables()
         titled = len(tables) > 1 and not self.answer.panels
         text = "\n".join((f"**{table.title}**\n\n" if titled else "") + table.markdown() for table in tables)
-        return text + "".join(f"\n{line}\n" for item in self.answer.assessments for line in verdict(item))
+        return text + "".join(f"\n{line}\n" for verdict in self._verdicts() for line in verdict)
+
+    def _verdicts(self) -> list[Pieces]:
+        """Verdict on the measured deployment under each preset of assumptions."""
+        if not self.answer.assessments:
+            return []
+        from inference_econ.report.questions.assess import verdict
+
+        return [verdict(assessment) for assessment in self.answer.assessments]
 
     def draw(self, path: str) -> None:
         """Draw the figure."""
@@ -89,12 +98,18 @@ class ScenarioPage(AnswerPage[Result]):
     @property
     def _assessed(self) -> AssessmentPage | None:
         """Page of the measured deployment; None if there is none."""
-        return None if self.answer.assessment is None else AssessmentPage(self.answer.assessment)
+        if self.answer.assessment is None:
+            return None
+        from inference_econ.report.questions.assess import AssessmentPage
+
+        return AssessmentPage(self.answer.assessment)
 
 
 def scenario_tables(result: Result) -> tuple[Table, ...]:
     """Tables of a scenario, in reading order."""
     if result.assessment is not None:
+        from inference_econ.report.questions.assess import AssessmentPage
+
         return tuple(AssessmentPage(result.assessment).tables())
     tables = []
     for shown in result.tables:
@@ -169,8 +184,13 @@ def scenario_table(result: Result) -> Table:
     point = "fastest point" if shown.point == "fastest" else f"point that maximises speed^{shown.exponent:g} / cost"
     point += "" if shown.cost is None else f" at ${shown.cost:g} per million tokens"
     fronts = {curve.label: curve.frontier for curve in result.curves if curve.frontier is not None and curve.is_whole}
-    notes += [f"{frontiers_title([*fronts.values()])}.", *warned(fronts)] if fronts else []
-    why = assumed(fronts) if fronts else []
+    why = []
+    if fronts:
+        from inference_econ.report.headings import frontiers_title
+        from inference_econ.report.questions.frontier import assumed, warned
+
+        notes += [f"{frontiers_title([*fronts.values()])}.", *warned(fronts)]
+        why = assumed(fronts)
     title = f"{result.scenario.name}: the {point} of each series"
     return Table(title, ("series", *(column.title for column in shown.columns)), lines, tuple(notes), tuple(why))
 

@@ -1,0 +1,95 @@
+"""Validated entries of the catalog, kept between the processes of the command line.
+
+Reading and validating the catalog takes longer than most answers. The entries are in the user's cache folder
+(``~/.cache/inference_econ``) as pickles of specifications. Each is valid for one state of all files of the package and
+its plug-ins. Reading creates specifications and plain data only, so a foreign file cannot run code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import VERSION, BaseModel
+
+from inference_econ.inputs.places import folder, is_shipped, user_folder
+from inference_econ.inputs.plugins import folders
+from inference_econ.inputs.scope import is_uncopied
+
+SpecT = TypeVar("SpecT", bound=BaseModel)
+
+
+def kept(cls: type[SpecT], path: Path, read: Callable[[], SpecT]) -> SpecT:
+    """Return an entry of the catalog as an earlier process kept it, or read it and keep it.
+
+    Files of users are read again each time, and so are all files outside of
+    :func:`inference_econ.inputs.scope.uncopied`. A folder that cannot be written, an old entry and a damaged one are no
+    errors.
+
+    Parameters
+    ----------
+    cls : type
+        Class of the entry.
+    path : Path
+        File of the entry. Other files may belong to the entry.
+    read : callable
+        Function that reads and validates the entry.
+    """
+    if not is_uncopied() or not is_shipped(path):
+        return read()
+    place = _folder() / hashlib.sha256(f"{cls.__module__}:{cls.__name__} {path}".encode()).hexdigest()[:32]
+    with suppress(Exception), place.open("rb") as file:  # whatever is wrong, the catalog is read
+        if file.read(len(_state())) == _state() and isinstance(entry := _Reader(file).load(), cls):
+            return entry
+    entry = read()
+    with suppress(OSError):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        whole = place.with_name(f"{place.name}.{os.getpid()}")
+        whole.write_bytes(_state() + pickle.dumps(entry))
+        whole.replace(place)
+    return entry
+
+
+class _Reader(pickle.Unpickler):
+    """Reader that finds specifications only."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Class of a specification."""
+        found = getattr(import_module(module), name) if module.startswith("inference_econ.") else None
+        if not (isinstance(found, type) and issubclass(found, BaseModel)):
+            raise pickle.UnpicklingError(f"{module}.{name} is no specification")
+        return found
+
+
+@cache
+def _folder() -> Path:
+    """Folder of this installation; another one does not overwrite its entries."""
+    place = hashlib.sha256(str(Path(__file__)).encode()).hexdigest()[:16]
+    return user_folder("XDG_CACHE_HOME", ".cache") / "inference_econ" / place
+
+
+@cache
+def _state() -> bytes:
+    """Digest of all files that determine an entry, by their names, sizes and times of change."""
+    places = [Path(__file__).parents[1], *map(folder, ("hardware", "models", "scenarios"))]
+    files = sorted(line for place in (*places, *(plugin.path for plugin in folders())) for line in _files(str(place)))
+    return hashlib.sha256(repr((sys.version, VERSION, files)).encode()).digest()
+
+
+def _files(place: str) -> Iterator[tuple[str, int, int]]:
+    """Path, size [B] and time of change [ns] of each file below a folder, without compiled modules."""
+    with os.scandir(place) as entries:
+        for entry in entries:
+            if not entry.is_dir():
+                status = entry.stat()
+                yield entry.path, status.st_size, status.st_mtime_ns
+            elif entry.name != "__pycache__":
+                yield from _files(entry.path)
