@@ -162,7 +162,7 @@ def _instances(
     """Numbers of prefill and decode instances for each wanted ratio, and the reached share of each ratio.
 
     Shape (m, k) each. The share is 1 if the group with the lowest cost per request reaches the wanted ratio. The share
-    is less than 1 if this group has a smaller ratio. The numbers are 0 if no group reaches a wanted ratio.
+    is less than 1 if this group has a smaller ratio. The numbers are 0 if there is no group.
 
     ``reading`` and ``decoding`` are the numbers of GPUs of a prefill instance and of a decode instance, shape (m,).
     ``whole`` has the number of GPUs of a node: a single number if prefill and decode instances share nodes, else one
@@ -175,7 +175,7 @@ def _instances(
         at = np.searchsorted(groups.ratios, wanted[row] * (1.0 - 1e-9))
         enough = at < groups.ratios.size
         counts[row, enough] = groups.instances[at[enough]]
-        fewer = np.flatnonzero(enough)
+        fewer = np.flatnonzero(np.isfinite(wanted[row]))
         fewer = fewer[groups.filled[at[fewer]] < groups.chips[at[fewer]] / wanted[row, fewer] * (1.0 - 1e-9)]
         taken = groups.before[at[fewer]]
         counts[row, fewer] = groups.instances[taken]
@@ -184,7 +184,7 @@ def _instances(
 
 
 class _Groups(NamedTuple):
-    """Prefill/decode groups, one per ratio; arrays of shape (n,)."""
+    """Prefill/decode groups, one per ratio; arrays of shape (n,), or (n + 1,) with a last entry for larger ratios."""
 
     ratios: Array
     """Number of prefill instances per decode instance, ascending [1]."""
@@ -194,11 +194,14 @@ class _Groups(NamedTuple):
     The group may have a larger ratio.
     """
     chips: Array
-    """Number of GPUs in that group per decode instance [1]; prefill GPUs are converted to decode GPUs of equal cost."""
+    """Number of GPUs in that group per decode instance, shape (n + 1,) [1]; infinite for larger ratios.
+
+    Prefill GPUs are converted to decode GPUs of equal cost.
+    """
     before: Indices
-    """Index of a smaller ratio: the one with the lowest cost at full prefill load."""
+    """Index of a smaller ratio: the one with the lowest cost at full prefill load, shape (n + 1,)."""
     filled: Array
-    """Number of GPUs in the group divided by its ratio [1].
+    """Number of GPUs in the group divided by its ratio, shape (n + 1,) [1].
 
     Larger groups have a surcharge, which equals the saving that they must reach.
     """
@@ -227,7 +230,7 @@ def _groups(reading: float, decoding: float, whole: tuple[int, ...], most: int, 
     dearer = np.searchsorted(costs, costs * (1.0 + SIMPLER), side="right")
     chosen = [start + int(np.argmin(chips[start:end])) for start, end in enumerate(dearer.tolist())]
     chips, costs = chips[chosen], costs[chosen]
-    larger = chips[None, :] > chips[:, None]
-    filled = np.where(np.tri(chips.size, k=-1), costs / ratios * (1.0 + SIMPLER * larger), np.inf)
-    before = filled.argmin(axis=1) if filled.size else np.zeros(0, dtype=np.intp)
-    return _Groups(ratios, numbers[chosen], costs, before, filled.min(axis=1, initial=np.inf))
+    larger = chips > np.append(chips, np.inf)[:, None]
+    filled = np.where(np.tri(chips.size + 1, chips.size, -1), costs / ratios * (1.0 + SIMPLER * larger), np.inf)
+    before = filled.argmin(axis=1) if filled.size else np.zeros(1, dtype=np.intp)
+    return _Groups(ratios, numbers[chosen], np.append(costs, np.inf), before, filled.min(axis=1, initial=np.inf))
