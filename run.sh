@@ -60,7 +60,7 @@ usage: sh run.sh COMMAND
   validate [NAME]     compare predictions with all measured servers; or another comparison of docs/evidence
   refit NAME          fit profiles and other assumptions to published data again
   benchmark [NAME]    time the cost model; or commands, explorer
-  sturdiness [NAME]   count attacks that the program withstands; or explorer, fuzz, sweep-kills
+  sturdiness [NAME]   count attacks that the program withstands; or explorer, fuzz, orders, sweep-kills
   release             build the wheel and the archive of the last commit twice, into dist/
 END
 }
@@ -104,7 +104,7 @@ renew) check_name renew "$name" readme golden pages ;;
 validate) check_name validate "$name" "" agreement closed-loop components contradictions costs error-correlations error-spreads launchable published-costs scoreboard ;;
 refit) check_name refit "$name" evidence kernels levels measurements power priors profiles published-counts traffic ;;
 benchmark) check_name benchmark "$name" "" commands explorer ;;
-sturdiness) check_name sturdiness "$name" "" explorer fuzz sweep-kills ;;
+sturdiness) check_name sturdiness "$name" "" explorer fuzz orders sweep-kills ;;
 esac
 case "$command $name" in
 "demo " | "long " | "check " | "docs " | "reproduce " | "validate " | "benchmark " | "release " | \
@@ -326,6 +326,11 @@ sturdiness)
     # Generated inputs, each of which must be answered or rejected; an hour, --minutes for less. Resumes where it was.
     set_up ".[dev]" dev
     .venv/bin/python -m tests.fuzz "$@"
+    ;;
+"sturdiness orders")
+    # 300 random setups asked again with a better input, which must not cost more; half an hour, --setups for fewer.
+    set_up ".[dev]" dev
+    .venv/bin/python -m benchmarks.orders "$@"
     ;;
 "sturdiness sweep-kills")
     # A sweep killed a hundred times at random moments, which loses and repeats no row; 10 minutes, --kills for fewer.

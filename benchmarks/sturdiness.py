@@ -23,7 +23,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,10 +31,8 @@ import pandas as pd
 from rich.console import Console
 
 import inference_econ as ie
+from benchmarks import orders
 from benchmarks.explorer import PROGRAM, first_answer
-from inference_econ.answers.simplest import SIMPLER
-from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.formulas import pareto
 from inference_econ.inputs import catalog
 from inference_econ.records.files import write_text
 
@@ -44,8 +41,6 @@ PAGE, FUZZED = (ROOT / "tests" / "fuzz" / name for name in ("sturdiness.md", "tr
 SMALL = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "1")
 #: Makes commands of root respect file permissions.
 HEEDING = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
-#: Allowed cost increase with a better chip at a speed or SLO, from interpolation between batches [1].
-TOLERANCE = 0.01
 #: Sweep that takes a moment.
 SWEPT = (
     "name: n\ndescription: d\nask:\n  kind: sweep\n  axes: {model: [llama_3_8b], hardware: [l4], isl: [500]}\n"
@@ -63,6 +58,7 @@ TAIL = """
 Other counts are in pages and commands of their own: [steps asked twice](../../docs/evidence/contradictions.md)
 (`sh run.sh validate contradictions`), sweeps that are killed a hundred times (`sh run.sh sturdiness sweep-kills`),
 10,000 requests made from the OpenAPI document (`sh run.sh sturdiness explorer`),
+300 setups asked again with a better input (`sh run.sh sturdiness orders`),
 200 users with heavy questions beside one who has few
 (`python -m benchmarks.explorer --heavy 200`), a release that is built twice and compared (`sh run.sh release`).
 
@@ -477,171 +473,14 @@ def _requests(address: str) -> Iterator[Row]:
     yield Row("other names in `Host`", len(hosts), found)
 
 
-CHIPS = ("h100_sxm", "h200_sxm", "b200", "mi300x", "a100_sxm_80", "gb200_nvl72", "l40s")
-#: Models whose recommendation takes about a second.
-QUICK_MODELS = (
-    "llama_3_8b", "gpt_oss_20b", "mixtral_8x7b", "qwen3_8b", "phi_4", "qwen3_32b", "nemotron_3_nano_30b_a3b",
-)  # fmt: skip
-#: Improvements of a chip, by field of its file; fields that a chip lacks are skipped.
-BETTER: Mapping[str, Sequence[str]] = {
-    "HBM bandwidth x 2": ["hbm_bytes_per_second"],
-    "HBM x 2": ["hbm_bytes"],
-    "link domain x 2": ["link_domain"],
-    "links x 2": ["link_bytes_per_second_one_way", "link_bytes_per_second_both_ways"],
-    "NIC x 2": ["nic_bytes_per_second_one_way"],
-}
-
-
-class Compared(NamedTuple):
-    """Cost ratios of a better setup to the other at one speed or SLO."""
-
-    answer: float
-    """Ratio of the results [1]; infinite if only the other has one."""
-    least: float
-    """Ratio of the cheapest candidates [1]; results may differ where pools save less than 5%."""
-    above: float = 1.0
-    """Result of the better setup over the result that this rule selects from its candidates [1]."""
-
-
-def invariants(setups: int) -> list[Row]:
-    """Frontiers of random setups, repeated with a change that cannot increase the cost at a speed."""
-    chance = random.Random(3)
-    counts: dict[str, list[Compared]] = {}
-    models = [name for name in catalog.names("models") if "/" not in name]
-    tried = 0
-    while tried < setups:
-        model, chip = chance.choice(models), chance.choice(CHIPS)
-        gpus = chance.choice((1, 2, 4, 8))
-        requests = _requests_of(chance.randint(50, 8000), chance.randint(20, 1500))
-        setup = _setup(model, chip)
-        base = None if setup is None else _frontier(setup, requests, gpus)
-        if setup is None or base is None:
-            continue
-        tried += 1
-        again = {"GPUs x 2": _frontier(setup, requests, 2 * gpus)}
-        again |= {name: _frontier(better, requests, gpus) for name, better in _better(model, chip)}
-        strict = _frontier(setup, requests, gpus, ie.Targets(tpot_seconds=0.03, percentile="mean"))
-        for name, other in again.items():
-            counts.setdefault(name, []).extend(_dearer(base, other))
-        if strict is not None:
-            counts.setdefault("relaxed promise", []).extend(_dearer(strict, base))
-    return _counted("$ at a speed", counts)
-
-
-def promised(setups: int) -> list[Row]:
-    """``recommend`` and ``price`` of random small setups, repeated with a change that cannot raise the hourly cost."""
-    chance = random.Random(7)
-    counts: dict[str, list[Compared]] = {}
-    tried = 0
-    while tried < setups:
-        model, chip, gpus = chance.choice(QUICK_MODELS), chance.choice(CHIPS), chance.choice((1, 2, 4))
-        requests = _requests_of(chance.randint(50, 6000), chance.randint(20, 1000))
-        rate = 10 ** chance.uniform(-0.3, 1.5)
-        targets = ie.Targets(
-            chance.uniform(0.3, 5.0), chance.uniform(0.01, 0.08), chance.choice(("p50", "p90", "mean"))
-        )
-        setup = _setup(model, chip)
-        base = None if setup is None else _bills(setup, requests, gpus, rate, targets)
-        if setup is None or not base:
-            continue
-        tried += 1
-        again = {
-            "GPUs x 2": _bills(setup, requests, 2 * gpus, rate, targets),
-            "TTFT x 1.5": _bills(
-                setup, requests, gpus, rate, replace(targets, ttft_seconds=1.5 * targets.ttft_seconds)
-            ),
-            "TPOT x 1.3": _bills(
-                setup, requests, gpus, rate, replace(targets, tpot_seconds=1.3 * targets.tpot_seconds)
-            ),
-        }
-        again |= {name: _bills(better, requests, gpus, rate, targets) for name, better in _better(model, chip)}
-        for name, bills in again.items():
-            ratios = [bills.get(question, float("inf")) / bill for question, bill in base.items()]
-            counts.setdefault(name, []).extend(Compared(ratio, ratio) for ratio in ratios)
-    return _counted("$ an hour of `recommend` and `price`", counts)
-
-
-def _better(model: str, chip: str) -> Iterator[tuple[str, ie.Setup]]:
-    """Setups with one improvement each."""
-    spec = catalog.hardware(chip)
-    for name, fields in BETTER.items():
-        changes = [f"hardware.{field}={2 * value}" for field in fields if (value := getattr(spec, field))]
-        better = _setup(model, chip, changes)
-        if changes and better is not None:
-            yield name, better
-
-
-def _bills(setup: ie.Setup, requests: ie.Requests, gpus: int, rate: float, targets: ie.Targets) -> dict[str, float]:
-    """Hourly cost of the cheapest deployment by command [USD/h]; empty if nothing fits or meets the SLOs."""
-    with contextlib.suppress(NothingFitsError, InputError):
-        offers = ie.candidates(setup, requests, ie.Space(max_accelerators=gpus))
-        return {
-            "recommend": ie.recommend(offers, rate, targets).choices[0].dollars_per_hour,
-            "price": ie.price(offers, rate, targets=targets).dollars_per_hour,
-        }
-    return {}
-
-
-def _counted(what: str, counts: Mapping[str, Sequence[Compared]]) -> list[Row]:
-    """Row for each improvement."""
+def ordered(setups: int) -> list[Row]:
+    """Results of random setups, repeated with one better input (:mod:`benchmarks.orders`)."""
     rows = []
-    for name, compared in sorted(counts.items()):
-        found = sum(one.least > 1.0 + TOLERANCE or one.above > 1.0 + 1e-9 for one in compared)
-        worst = max((one.answer for one in compared), default=1.0)
-        remark = f"up to {worst:.2f} x" if worst > 1.0 + TOLERANCE else ""
-        if remark and not found:
-            remark += (
-                f": no candidate became dearer, but pools are answered where they save {100 * SIMPLER:g} % beside "
-                "instances that do both, and these became cheaper (`SIMPLER` in `answers/simplest.py`)"
-            )
-        rows.append(Row(f"{what}: {name} is never dearer", len(compared), found, remark))
+    for relation, several in sorted(orders.counted(1, range(setups)).items()):
+        worst = max(order.ratio for order in several)
+        found = sum(order.violated for order in several)
+        rows.append(Row(f"{relation} is never worse", len(several), found, f"up to {worst:.2f} x" if found else ""))
     return rows
-
-
-def _requests_of(isl: int, osl: int) -> ie.Requests:
-    return ie.Requests.build({"isl": isl, "osl": osl}, origin="made up")
-
-
-def _setup(model: str, chip: str, changes: Sequence[str] = ()) -> ie.Setup | None:
-    """Setup with an arbitrary price; None for impossible chips, such as a mesh with too few links."""
-    with contextlib.suppress(InputError):
-        return ie.Setup.of(model, chip, price=2.0, changes=changes)
-    return None
-
-
-def _frontier(
-    setup: ie.Setup, requests: ie.Requests, gpus: int, promises: ie.Targets | None = None
-) -> ie.ServiceFrontier | None:
-    """Frontier; None if nothing fits."""
-    with contextlib.suppress(NothingFitsError):
-        return ie.frontier(setup, requests, ie.Space(max_accelerators=gpus), promises=promises)
-    return None
-
-
-def _dearer(base: ie.ServiceFrontier, other: ie.ServiceFrontier | None) -> Iterator[Compared]:
-    """Cost ratios of the better setup at speeds of the other."""
-    for speed in base.tokens_per_second[:: max(1, len(base.tokens_per_second) // 5)].tolist():
-        before, after = base.at_speed(speed), None if other is None else other.at_speed(speed)
-        if before is None:
-            continue
-        if other is None or after is None:
-            yield Compared(float("inf"), float("inf"))
-            continue
-        costs = _costs(other, speed)
-        ruled = min((cost * (1.0 + SIMPLER * pools), cost) for cost, pools in costs)[1]
-        yield Compared(
-            after.dollars / before.dollars, min(costs)[0] / min(_costs(base, speed))[0], after.dollars / ruled
-        )
-
-
-def _costs(front: ie.ServiceFrontier, speed: float) -> list[tuple[float, bool]]:
-    """Cost of every candidate at a speed [USD per 1e6 output tokens], and whether it is disaggregated."""
-    costs = []
-    for candidate in front.candidates:
-        place = pareto.least_from(1.0 / candidate.metrics.tpot_seconds, candidate.kept_dollars(front.promises), speed)
-        if place is not None:
-            costs.append((place[0], candidate.pools is not None))
-    return costs
 
 
 def doors(folder: Path) -> Row:
@@ -656,7 +495,7 @@ def doors(folder: Path) -> Row:
                 asked = {"model": model, "hardware": chip, "max_instance_gpus": 2, "isl": 1000, "osl": 300}
                 sent = httpx.post(f"{address}/api/v1/frontier", json=asked, timeout=60).json()["answer"]
                 space = ie.Space(max_accelerators=2)
-                answer = ie.frontier(ie.Setup.of(model, chip), _requests_of(1000, 300), space)
+                answer = ie.frontier(ie.Setup.of(model, chip), ie.Requests(1000, 300), space)
                 called = json.loads(json.dumps(answer.to_dict()))
                 for one, two, three in zip(typed["points"], sent["points"], called["points"], strict=True):
                     for name, value in one.items():
@@ -697,7 +536,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run all attacks, print and write; 1 if there are defects."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=16, help="of calibrate and reproduce [16]")
-    parser.add_argument("--setups", type=int, default=30, help="random ones whose frontiers are asked again [30]")
+    parser.add_argument("--setups", type=int, default=30, help="setups, asked again with a better input [30]")
     asked, console = parser.parse_args(arguments), Console(stderr=True)
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as name:
@@ -717,8 +556,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             lambda folder: killed(folder, asked.kills),
             connections,
             doors,
-            lambda _: invariants(asked.setups),
-            lambda _: promised(asked.setups // 3),
+            lambda _: ordered(asked.setups),
             lambda _: fuzzed(),
         )
         for attack in attacks:

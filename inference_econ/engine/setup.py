@@ -387,15 +387,16 @@ class Setup:
     def held_steps(self) -> float:
         """Number of decode steps by which attention-DP groups delay a prefill [1].
 
-        The default is the maximum that the engine waits.
+        The default is the maximum of the engine. If no engine is known, the largest maximum of all engines is a bound.
         """
         serving = self.assumptions.serving
         if serving.held_steps is not None or serving.prefill_split != "prompts":
             return serving.held_steps or 0.0
         if self.assumptions.layout.attention_groups == "idle":
             return 0.0
-        # If no engine is set, the largest value of any engine applies.
-        return max((engine.facts.held_steps or 0 for engine in self.engines or known_engines()), default=0)
+        if self._engine_facts is not None:
+            return self._engine_facts.held_steps or 0.0
+        return 0.0 if self.engines else max(engine.facts.held_steps or 0.0 for engine in known_engines())
 
     @property
     def is_bound(self) -> bool:
@@ -418,11 +419,13 @@ class Setup:
 
     @property
     def _engine_facts(self) -> EngineFacts | None:
-        """Catalog facts of the engine, if the setup has exactly one engine."""
-        if self.assumptions.host.engine is not None:
-            name, _, version = self.assumptions.host.engine.partition(" ")
-            return catalog.engine(name).at(version or None)
-        return self.engines[0].facts if len(self.engines) == 1 else None
+        """Catalog facts of the only engine, or else of the engine that the assumptions name; None without either."""
+        if len(self.engines) == 1:
+            return self.engines[0].facts
+        if self.assumptions.host.engine is None:
+            return None
+        name, _, version = self.assumptions.host.engine.partition(" ")
+        return catalog.engine(name).at(version or None)
 
     @property
     def dollars_per_accelerator_hour(self) -> float:

@@ -5,7 +5,8 @@ workloads and scenarios. It reads YAML and Hugging Face configurations, and writ
 (``catalog``) and selects the profile for a chip (``profiles``). It also converts units and number formats, and applies
 what-ifs. No other package uses pydantic or YAML, and this package contains no formulas.
 
-``__init__.pyi`` lists the public names. ``catalog`` reads an entry of any kind by name. The modules ``_spec``, ``_yaml`` and those inside ``huggingface`` are private to this package.
+``__init__.pyi`` lists the public names. ``catalog`` reads an entry of any kind by name. The modules ``_spec``,
+``_yaml`` and those inside ``huggingface`` are private to this package.
 """
 
 import lazy_loader

@@ -20,6 +20,8 @@ from inference_econ.inputs._spec import (
 PriceKind = Literal["on-demand", "reserved", "tco", "spot", "paper", "index", "estimate"]
 Seller = Literal["neocloud", "hyperscaler", "marketplace", "survey"]
 Date = Annotated[str, Field(pattern=r"^(\d{4}(-\d{2}(-\d{2})?)?|undated)$")]
+#: Marks fields in which a higher value makes no result slower or more expensive.
+HIGH_IS_GOOD = "high is good"
 MathUnit = Literal["fp32", "bf16", "fp16", "fp8", "int8", "fp4", "int4"]
 
 
@@ -89,20 +91,20 @@ class HardwareSpec(SourcedSpec):
     """True for a desktop card or computer. By default, one device is used, with weights in a common file format."""
     year: int = Field(ge=2010, le=2040)
     """Launch year."""
-    dense_flops_per_second: Annotated[dict[MathUnit, FlopsPerSecond], Field(min_length=1)]
+    dense_flops_per_second: Annotated[dict[MathUnit, FlopsPerSecond], Field(min_length=1), HIGH_IS_GOOD]
     """Dense peak of each math unit of the chip [FLOP/s]. Formats without a math unit are absent."""
     two_to_four_sparsity: bool = False
     """True if the peaks that the vendor advertises include 2:4 sparsity.
 
     The dense peak of fp8 must then be twice the peak of 16-bit formats.
     """
-    hbm_bytes: Memory
+    hbm_bytes: Annotated[Memory, HIGH_IS_GOOD]
     """Main memory available to programs [B]."""
-    hbm_bytes_per_second: BytesPerSecond
+    hbm_bytes_per_second: Annotated[BytesPerSecond, HIGH_IS_GOOD]
     """Main memory bandwidth [B/s]."""
-    link_domain: Count
+    link_domain: Annotated[Count, HIGH_IS_GOOD]
     """Accelerators that the fast link connects: 8 in a machine, 72 in a rack."""
-    link_bytes_per_second_one_way: BytesPerSecond | None = None
+    link_bytes_per_second_one_way: Annotated[BytesPerSecond | None, HIGH_IS_GOOD] = None
     """Bandwidth of the fast link per accelerator in one direction [B/s]; absent without a fast link."""
     link_bytes_per_second_both_ways: BytesPerSecond | None = None
     """Bidirectional bandwidth of the fast link, as in the datasheet [B/s].
@@ -116,13 +118,13 @@ class HardwareSpec(SourcedSpec):
 
     The value is absent if the chips are connected by a switch, where one peer can use the full bandwidth.
     """
-    nic_bytes_per_second_one_way: BytesPerSecond | None = None
+    nic_bytes_per_second_one_way: Annotated[BytesPerSecond | None, HIGH_IS_GOOD] = None
     """Network bandwidth between link domains per accelerator in one direction [B/s]; absent if unknown."""
-    host_link_bytes_per_second_one_way: BytesPerSecond | None = None
+    host_link_bytes_per_second_one_way: Annotated[BytesPerSecond | None, HIGH_IS_GOOD] = None
     """Bandwidth to host memory per accelerator in one direction [B/s]; absent if unknown."""
     watts: Watts | None = None
     """Board power, without host, NIC and cooling [W]."""
-    power_cap: Watts | None = None
+    power_cap: Annotated[Watts | None, HIGH_IS_GOOD] = None
     """Power cap of the board in a what-if, as set by ``nvidia-smi --power-limit`` [W]."""
     rented_as: tuple[Count, ...] = Field(default=(), strict=False)
     """Accelerators per rentable machine, in ascending order; the last number is the full node [1]. Empty if unknown."""

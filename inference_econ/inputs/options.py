@@ -45,6 +45,8 @@ class Option(NamedTuple):
     """Field of a specification that the option sets, as ``--set`` does; empty for none."""
     number: bool
     """True if the value is a number that uncertainty studies and what-ifs may vary."""
+    good: str
+    """Direction in which no result gets slower or more expensive: ``high``, ``low``, or empty if it depends."""
     help: str
     """Text of the help and the HTTP API, with the unit; the default is in brackets."""
 

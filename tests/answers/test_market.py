@@ -155,12 +155,40 @@ def test_what_ifs_of_assumptions_hold_under_every_profile() -> None:
     assert {candidate.setup.assumptions.capacity.usable_memory for candidate in versions} == {0.5}
 
 
-def test_assumptions_that_are_given_are_those_of_the_only_candidate() -> None:
-    (both,) = candidates(assumptions="profiles/hopper", arrangement="aggregated")
-    assert both.setup.assumptions.name == "profiles/hopper"
-    assert (both.engine, both.speculation) == ("", None)
+def test_assumptions_that_are_given_are_those_of_every_engine() -> None:
+    found = candidates(assumptions="profiles/hopper", arrangement="aggregated")
+    assert {candidate.setup.assumptions.name for candidate in found} == {"profiles/hopper"}
+    assert {candidate.speculation for candidate in found} == {None}
+    assert labels(assumptions="profiles/hopper", arrangement="aggregated") == [
+        f"{engine.label} (bf16 cache)" for engine in able()
+    ]
     (own,) = candidates(assumptions="profiles/hopper", engine="vllm", arrangement="aggregated")
     assert own.label == "vllm 0.33.0 (bf16 cache)"
+
+
+@pytest.mark.parametrize("assumptions", [None, "deployable", "profiles/hopper"])
+@pytest.mark.parametrize("engine", [None, "any"])
+def test_no_candidate_has_facts_of_two_engines(assumptions: str | None, engine: str | None) -> None:
+    """Only SGLang and TensorRT-LLM delay prefill of attention-DP groups."""
+    setup = ie.Setup.of(*SMALL, assumptions=assumptions, engine=engine)
+    held = {
+        practised.setup.engines[0].name: practised.setup.held_steps
+        for practised in recipes_to_try(setup)
+        if practised.setup.engines
+    }
+    assert held == ({} if engine else {"sglang": 30, "trtllm": 50, "vllm": 0})
+    # Layouts of no engine are limited by the engine of their profile, and else by none.
+    free = {practised.setup.held_steps for practised in recipes_to_try(setup) if not practised.setup.engines}
+    bounds = {None: {0, 30, 50}, "deployable": {50}, "profiles/hopper": {0}}
+    assert free == (bounds[assumptions] if engine else set())
+
+
+def test_a_version_of_an_engine_has_its_own_facts() -> None:
+    setup = ie.Setup.of(*SMALL, engine="sglang@0.5.6.post2")
+    assert setup.assumptions.host.engine == "sglang"
+    assert setup._engine_facts is setup.engines[0].facts
+    several = ie.Setup.of(*SMALL, assumptions="deployable")
+    assert (len(several.engines), several.held_steps, several.admission) == (3, 0, None)
 
 
 def test_a_cache_that_is_given_is_that_of_all() -> None:

@@ -414,8 +414,7 @@ def test_groups_that_step_together_against_the_simulation(name: str, share: floa
 @pytest.mark.parametrize("name", ["eight groups", "short prompts"])
 def test_groups_that_hold_prompts_back_against_the_simulation(name: str, share: float) -> None:
     """Prompts are not dealt out evenly: some group has a second one before all have a first."""
-    one = GROUPS[name]()
-    assert one.setup.held_steps == 50
+    one = GROUPS[name](changes=("serving.held_steps=50",))
     assert server(one, np.array([500])).held_steps == 50
     expected = at(one, share)
     found = rehearse(one, expected.requests_per_second, count=4_000, seed=1).summary()

@@ -460,11 +460,15 @@ class RecipeSetup(NamedTuple):
 
 
 def recipes_to_try(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[RecipeSetup]:
-    """Yield one setup for each engine and recipe that the query allows."""
+    """Yield one setup for each engine and recipe that the query allows.
+
+    With explicit assumptions, setups of several engines differ only in the layouts and rules of their engine.
+    """
     proposed = speculation if isinstance(speculation, Speculation) else None
     engines = setup.engines or engines_for(setup.model, setup.hardware, setup.precision)
     if not has_recipes(setup) or not engines:
-        yield RecipeSetup(setup, proposed, None)
+        for able in [(engine,) for engine in setup.engines] or [()]:
+            yield RecipeSetup(replace(setup, engines=able), proposed, None)
         return
     for engine in engines:
         run = for_engine(setup, engine)

@@ -161,9 +161,8 @@ def _instances(
 ) -> tuple[Indices, Indices, Array]:
     """Numbers of prefill and decode instances for each wanted ratio, and the reached share of this ratio.
 
-    The results have shape (m, k). The share is 1 if the group with the lowest cost per request reaches the wanted ratio
-    of prefill to decode instances. It is below 1 if this group has a smaller ratio. The numbers are 0 if no group
-    reaches the ratio.
+    Shape (m, k) each. The share is 1 if the group with the lowest cost per request reaches the wanted ratio. The share
+    is less than 1 if this group has a smaller ratio. The numbers are 0 if there is no group.
 
     ``reading`` and ``decoding`` are the numbers of GPUs in a prefill instance and in a decode instance, shape (m,).
     ``whole`` is the number of GPUs in a node. It has one entry if prefill and decode instances share nodes, else one
@@ -176,7 +175,7 @@ def _instances(
         at = np.searchsorted(groups.ratios, wanted[row] * (1.0 - 1e-9))
         enough = at < groups.ratios.size
         counts[row, enough] = groups.instances[at[enough]]
-        fewer = np.flatnonzero(enough)
+        fewer = np.flatnonzero(np.isfinite(wanted[row]))
         fewer = fewer[groups.filled[at[fewer]] < groups.chips[at[fewer]] / wanted[row, fewer] * (1.0 - 1e-9)]
         taken = groups.before[at[fewer]]
         counts[row, fewer] = groups.instances[taken]
@@ -185,7 +184,7 @@ def _instances(
 
 
 class _Groups(NamedTuple):
-    """Prefill/decode groups, one per ratio; arrays of shape (n,)."""
+    """Prefill/decode groups, one per ratio; arrays of shape (n,), or (n + 1,) with a last entry for larger ratios."""
 
     ratios: Array
     """Number of prefill instances per decode instance, ascending [1]."""
@@ -195,11 +194,14 @@ class _Groups(NamedTuple):
     The group may have a larger ratio, if it is smaller.
     """
     chips: Array
-    """Number of GPUs in that group per decode instance [1]. Prefill GPUs are converted to decode GPUs of equal cost."""
+    """Number of GPUs in that group per decode instance, shape (n + 1,) [1]; infinite for larger ratios.
+
+    Prefill GPUs are converted to decode GPUs of equal cost.
+    """
     before: Indices
-    """Index of the smaller ratio with the lowest cost per request, if its prefill instances are at full load."""
+    """Index of a smaller ratio: the one with the lowest cost at full prefill load, shape (n + 1,)."""
     filled: Array
-    """Cost at that smaller ratio: number of GPUs divided by the ratio [1].
+    """Number of GPUs in the group divided by its ratio, shape (n + 1,) [1].
 
     A larger group has a surcharge of the amount that it must save to be used.
     """
@@ -228,7 +230,7 @@ def _groups(reading: float, decoding: float, whole: tuple[int, ...], most: int, 
     dearer = np.searchsorted(costs, costs * (1.0 + SIMPLER), side="right")
     chosen = [start + int(np.argmin(chips[start:end])) for start, end in enumerate(dearer.tolist())]
     chips, costs = chips[chosen], costs[chosen]
-    larger = chips[None, :] > chips[:, None]
-    filled = np.where(np.tri(chips.size, k=-1), costs / ratios * (1.0 + SIMPLER * larger), np.inf)
-    before = filled.argmin(axis=1) if filled.size else np.zeros(0, dtype=np.intp)
-    return _Groups(ratios, numbers[chosen], costs, before, filled.min(axis=1, initial=np.inf))
+    larger = chips > np.append(chips, np.inf)[:, None]
+    filled = np.where(np.tri(chips.size + 1, chips.size, -1), costs / ratios * (1.0 + SIMPLER * larger), np.inf)
+    before = filled.argmin(axis=1) if filled.size else np.zeros(1, dtype=np.intp)
+    return _Groups(ratios, numbers[chosen], np.append(costs, np.inf), before, filled.min(axis=1, initial=np.inf))

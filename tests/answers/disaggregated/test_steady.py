@@ -146,17 +146,21 @@ def test_groups_fill_nodes_and_are_no_larger_than_what_is_deployed_together() ->
         (2.0, 1.0, 1.0, (11, 5)),
         # Prefill instances of 4 chips beside decode instances of 8: 15P8D has 124 for 8 that decode, 2P1D 16 for one.
         (15 / 8, 4.0, 8.0, (2, 1)),
-        # More than eight to one is no ratio.
+        # Beyond eight to one, decode instances wait for prompts.
         (7.0, 1.0, 1.0, (7, 1)),
         (8.0, 8.0, 8.0, (8, 1)),
-        (8.1, 8.0, 8.0, (0, 0)),
+        (8.1, 8.0, 8.0, (8, 1)),
+        (80.0, 8.0, 8.0, (8, 1)),
+        (np.inf, 8.0, 8.0, (0, 0)),
         # 11P7D has 20.6 chips for each that decodes; 3P2D 20.95 for as many requests, 2 % more, in 40 and not 144.
         (11 / 7, 8.0, 8.0, (3, 2)),
     ],
 )
 def test_the_smallest_group_of_a_ratio(wanted: float, reading: float, decoding: float, group: tuple[int, int]) -> None:
-    readers, decoders, _ = _instances(np.array([[wanted]]), np.array([reading]), np.array([decoding]), (NODE,), LARGEST)
+    sizes = np.array([reading]), np.array([decoding])
+    readers, decoders, fed = _instances(np.array([[wanted]]), *sizes, (NODE,), LARGEST)
     assert (int(readers.item()), int(decoders.item())) == group
+    assert float(fed.item()) == (pytest.approx(8.0 / wanted) if 8.0 < wanted < np.inf else pytest.approx(1.0, rel=0.1))
 
 
 @pytest.mark.parametrize(("reading", "decoding"), [(1.0, 4.0), (1.0, 1.0), (4.0, 8.0), (8.0, 8.0), (2.0, 16.0)])

@@ -1,0 +1,314 @@
+"""Count order violations: ``sh run.sh sturdiness orders``; half an hour, ``--setups`` for fewer.
+
+A better input never makes a result slower or more expensive. The tables of inputs have the good direction of each
+input: the column ``good`` of ``inputs/options.csv``, and ``HIGH_IS_GOOD`` at the fields of GPUs. Random setups of usual
+models, GPUs and lengths are evaluated again with one better input. Results are compared before the simplest deployment
+within 10% is chosen. The exit status is 1 if an order is violated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from rich.console import Console
+from rich.progress import track
+
+from inference_econ.answers.deployments.most_traffic import most_traffic
+from inference_econ.answers.deployments.recommend import recommend
+from inference_econ.answers.deployments.serving_frontier import service_frontier
+from inference_econ.answers.deployments.serving_options import Candidate
+from inference_econ.answers.slo import Targets
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.formulas import pareto
+from inference_econ.inputs import HardwareSpec, catalog
+from inference_econ.inputs.hardware import HIGH_IS_GOOD
+from inference_econ.inputs.options import OPTIONS
+from inference_econ.requests import Request, subject, workload
+from inference_econ.requests.request import Invocation
+
+#: Allowed change for the worse of costs and speeds [1], from interpolation between batches, and because an engine
+#: without measurements follows the mean of all engines.
+TOLERANCE = 0.01
+#: Allowed excess of costs with random arrivals over costs at a constant concurrency, for all deployments and for
+#: disaggregated ones [1]. Prefill pools have the same maximum utilization in both.
+OPEN_ARRIVALS, POOLS = 0.5, 0.05
+#: Factors by which inputs get better [1].
+FACTORS = (1.01, 9 / 8, 1.5, 10.0)
+MODELS = (
+    "llama_3_8b", "qwen3_8b", "gpt_oss_20b", "qwen3_32b", "mixtral_8x7b", "nemotron_3_nano_30b_a3b", "gpt_oss_120b",
+    "llama_3_70b", "deepseek_v3",
+)  # fmt: skip
+CHIPS = ("h100_sxm", "h200_sxm", "b200", "gb200_nvl72", "mi300x", "a100_sxm_80", "l40s")
+#: Speeds of a frontier that are compared, and better inputs of each setup [1].
+_SPEEDS, _INPUTS = 5, 4
+#: Request rate at which rounding to replicas hardly matters [1/s].
+_MANY = 2000.0
+#: Fields of GPUs with a good direction.
+FIELDS = tuple(name for name, field in HardwareSpec.model_fields.items() if HIGH_IS_GOOD in field.metadata)
+#: Options that are not drawn: fields of GPUs, inputs of decode steps (benchmarks/comparisons.py), and host memory.
+NOT_DRAWN = {"domain", "power_cap", "context", "no_kv_cache", "cpu_layers", "host_bandwidth", "host_memory"}
+#: Options that frontiers lack, or that limit a load.
+_BY_RATE = {"request_rate", "throughput", "arrival_scv", "percentile", "confidence"}
+_LIMITS = {"gpus", "budget", "power_budget"}
+
+Options = Mapping[str, Any]
+
+
+class Order(NamedTuple):
+    """Two results, of which the second must not be worse."""
+
+    relation: str
+    """Result and input."""
+    ratio: float
+    """Second result divided by the first; above 1 is worse, infinite if only the first exists [1]."""
+    setup: str
+    """Both queries, as text."""
+    allowed: float = TOLERANCE
+    """Allowed excess of the ratio above 1 [1]."""
+
+    @property
+    def violated(self) -> bool:
+        """True if the second result is worse."""
+        return self.ratio > 1.0 + self.allowed
+
+
+class Query:
+    """Options of a query, and its candidates."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        typed = {**options, "price": [f"{options['price']:.12g}"]}
+        self.request = Invocation.of("recommend", typed).answer(ask=_request)
+
+    @cached_property
+    def candidates(self) -> Sequence[Candidate]:
+        """Candidate deployments; none if nothing fits."""
+        longest = math.inf if self.by_rate else self.promises.ttft_seconds
+        try:
+            return subject.candidates(self.request, workload.requests(self.request), ttft_seconds=longest)
+        except NothingFitsError:
+            return ()
+
+    @property
+    def by_rate(self) -> bool:
+        """True for queries on a request rate or a limit, false for frontiers."""
+        return bool({"request_rate", "throughput", "budget", "power_budget"} & self.options.keys())
+
+    @property
+    def promises(self) -> Targets:
+        """SLOs on means."""
+        return workload.targets(replace(self.request, percentile="mean"))
+
+    @cached_property
+    def speeds(self) -> Sequence[float]:
+        """Speeds of the frontier [tokens/s]."""
+        try:
+            front = service_frontier(self.candidates, self.promises) if self.candidates else None
+        except NothingFitsError:
+            front = None
+        return () if front is None else front.tokens_per_second.tolist()
+
+    def cost_at(self, speed: float, *, pools: bool | None = None) -> float:
+        """Lowest cost of all candidates at a speed, or of one arrangement [USD per 1e6 output tokens]."""
+        least = [
+            pareto.least_from(1.0 / candidate.metrics.tpot_seconds, candidate.kept_dollars(self.promises), speed)
+            for candidate in self.candidates
+            if pools is None or pools == (candidate.pools is not None)
+        ]
+        return min((found[0] for found in least if found is not None), default=math.inf)
+
+    def paid(self, rate: float | None = None, targets: Targets | None = None, *, pools: bool | None = None) -> float:
+        """Cost of the best deployment: USD per 1e6 output tokens at a given rate, else USD/h, or s/request in a limit.
+
+        Aggregated and disaggregated deployments are searched separately.
+        """
+        requests, scv = workload.requests(self.request), self.request.arrival_scv
+        targets = workload.targets(self.request) if targets is None else targets
+        means = workload.means(self.request)
+        least = math.inf
+        for way in (False, True) if pools is None else (pools,):
+            offers = [candidate for candidate in self.candidates if (candidate.pools is not None) == way]
+            if not offers:
+                continue
+            try:
+                if rate is not None:
+                    (best, *_) = recommend(offers, rate, targets, most=1, play=False)
+                    paid = best.dollars_per_million_output_tokens
+                elif means is not None:
+                    (best, *_) = most_traffic(offers, means, targets, arrival_scv=scv, most=1)
+                    paid = 1.0 / best.requests_per_second
+                else:
+                    wanted = workload.request_rate(self.request, requests)
+                    (best, *_) = recommend(offers, wanted, targets, arrival_scv=scv, most=1, play=False)
+                    paid = best.dollars_per_hour
+            except (NothingFitsError, InputError):
+                continue
+            least = min(least, paid)
+        return least
+
+
+def _request(request: Request) -> Request:
+    return request
+
+
+def drawn_options(chance: random.Random, isl: int, osl: int) -> dict[str, Options]:
+    """Usual value of each option with a good direction, with the options that it needs."""
+    rate, cached = 10 ** chance.uniform(-0.3, 1.5), round(isl * chance.uniform(0.2, 0.9))
+    ttft, tpot = chance.uniform(300, 5000), chance.uniform(10, 80)
+    return {
+        "isl": {},
+        "cached": {"cached": cached},
+        "shared_prefix": {"shared_prefix": cached},
+        "request_rate": {"request_rate": rate},
+        "throughput": {"throughput": rate * osl},
+        "arrival_scv": {"arrival_scv": chance.choice((1.0, 4.0, 10.0))},
+        "gpus": {"gpus": chance.choice((4, 8, 16))},
+        "budget": {"budget": chance.choice((8.0, 16.0, 32.0))},
+        "power_budget": {"power_budget": chance.choice((8e3, 16e3, 32e3))},
+        "ttft": {"ttft": ttft},
+        "tpot": {"tpot": tpot},
+        "e2e": {"e2e": ttft + osl * tpot},
+        "percentile": {"percentile": "p95"},
+        "confidence": {"confidence": 80.0},
+        "price": {},
+        **{name: {name: True} for name in ("aggregated", "disaggregated")},
+        **{name: {name: False} for name in ("any_group", "any_layout", "pipeline")},
+        "loras": {"loras": 8},
+        "lora_rank": {"loras": 8, "lora_rank": 64},
+        "max_instance_gpus": {"max_instance_gpus": chance.choice((1, 2, 4, 8))},
+        "slots": {"slots": chance.choice((8, 32, 128))},
+        "usable_memory": {"usable_memory": 0.7},
+        "acceptance": {"acceptance": 0.6, "ngram": True},
+        # By rate, all queries have SLOs.
+        "slo": {"request_rate": rate, "ttft": ttft, "tpot": tpot},
+    }
+
+
+def better_option(name: str, options: Options, factor: float) -> Options:
+    """Query with a better value of an option."""
+    value, up = options[name], OPTIONS[name].good == "high"
+    if isinstance(value, bool):
+        return {**options, name: up}
+    if isinstance(value, str):
+        return {**options, name: f"p{float(value.removeprefix('p')) / factor:.4g}"}
+    changed = value * factor if up else value / factor
+    if isinstance(value, int):
+        changed = max(value + 1, round(changed)) if up else min(value - 1, int(changed))
+    most = {"acceptance": 0.99, "usable_memory": 0.98}
+    most |= dict.fromkeys(("cached", "shared_prefix"), options["isl"] - 1)
+    return {**options, name: min(changed, most.get(name, math.inf))}
+
+
+def better_field(name: str, options: Options, factor: float) -> tuple[Options, Options]:
+    """Query, and query with a better value of a field of its GPU.
+
+    Raises
+    ------
+    InputError
+        If the GPU lacks the field.
+    """
+    chip, before = catalog.hardware(options["hardware"]), []
+    value = getattr(chip, name)
+    if name == "power_cap" and chip.watts is not None:
+        value = 0.6 * chip.watts
+        before = [f"hardware.{name}={value:g}"]
+    if value is None:
+        raise InputError(f"{chip.name} has no {name}")
+    if isinstance(value, Mapping):
+        after = {f"{name}.{unit}": factor * peak for unit, peak in value.items()}
+    else:
+        after = {name: max(value + 1, round(factor * value)) if isinstance(value, int) else factor * value}
+    if name == "link_bytes_per_second_one_way" and chip.link_bytes_per_second_both_ways is not None:
+        after["link_bytes_per_second_both_ways"] = factor * chip.link_bytes_per_second_both_ways
+    changes = [f"hardware.{field}={number!r}" for field, number in after.items()]
+    return {**options, "changes": before}, {**options, "changes": changes}
+
+
+def compared(name: str, base: Query, better: Query) -> Iterator[Order]:
+    """Costs of two queries: at a rate, within a limit, or at several speeds of the first."""
+    changes = {key: value for key, value in better.options.items() if base.options.get(key) != value}
+    text = f"{dict(base.options)}, then {changes}"
+    if base.by_rate:
+        if math.isfinite(paid := base.paid()):
+            yield Order(f"`recommend`: {name}", better.paid() / paid, text)
+        return
+    for speed in sorted({*base.speeds[:: max(1, len(base.speeds) // _SPEEDS)], *base.speeds[-1:]}):
+        ratio = better.cost_at(speed * (1.0 - TOLERANCE)) / base.cost_at(speed * (1.0 - 1e-9))
+        yield Order(f"$ at a speed: {name}", ratio, f"{text}, at {speed:.6g}/s")
+
+
+def agreement(base: Query) -> Iterator[Order]:
+    """Costs at a speed, of ``frontier`` and of ``recommend`` at a high rate."""
+    if not base.speeds:
+        return
+    speed = float(base.speeds[len(base.speeds) // 2])
+    targets = Targets(tpot_seconds=(1.0 + 1e-9) / speed, percentile="mean")
+    for pools, allowed in ((None, OPEN_ARRIVALS), (True, POOLS)):
+        cost, text = base.cost_at(speed, pools=pools), f"{dict(base.options)}, at {speed:.6g}/s"
+        which = ", disaggregated" if pools else ""
+        if math.isfinite(cost):
+            ratio = base.paid(_MANY, targets, pools=pools) / cost
+            yield Order(f"`frontier --speed`, then `recommend`{which}", ratio, text, allowed)
+
+
+def orders(seed: int, number: int) -> Iterator[Order]:
+    """All comparisons of one random setup."""
+    chance = random.Random(f"{seed} {number}")
+    isl, osl = round(10 ** chance.uniform(2, 4)), round(10 ** chance.uniform(1.3, 3.2))
+    common: dict[str, Any] = {"model": chance.choice(MODELS), "hardware": chance.choice(CHIPS), "price": 2.0}
+    common |= {"isl": isl, "osl": osl}
+    if chance.random() < 0.7:
+        common["max_instance_gpus"] = chance.choice((1, 2, 4, 8, 16))
+    options = drawn_options(chance, isl, osl)
+    slo = options.pop("slo")
+    base = Query(common)
+    for name in chance.sample((*options, *FIELDS), _INPUTS):
+        factor, by_rate = chance.choice(FACTORS), name in _BY_RATE or chance.random() < 0.5
+        before = {**common, **(slo if by_rate or name in ("budget", "power_budget") else {}), **options.get(name, {})}
+        if name in ("throughput", *_LIMITS):
+            before.pop("request_rate", None)
+        try:
+            after = better_option(name, before, factor) if name in options else {}
+            if name in FIELDS:
+                before, after = better_field(name, before, factor)
+            yield from compared(name, base if before == common else Query(before), Query(after))
+        except InputError:
+            continue  # the option does not apply to the model or GPU
+    yield from agreement(base)
+
+
+def counted(seed: int, numbers: Iterable[int]) -> dict[str, list[Order]]:
+    """Comparisons of random setups, by relation; violations are printed at once."""
+    found: dict[str, list[Order]] = {}
+    for number in numbers:
+        for order in orders(seed, number):
+            found.setdefault(order.relation, []).append(order)
+            if order.violated:
+                sys.stdout.write(f"{number}: {order.relation}: {order.ratio:.4g} x: {order.setup}\n")
+                sys.stdout.flush()
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print counts and violations; 1 if an order is violated."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--setups", type=int, default=300, help="random setups [300]")
+    parser.add_argument("--first", type=int, default=0, help="number of the first setup [0]")
+    parser.add_argument("--seed", type=int, default=1, help="of the random numbers [1]")
+    given, console = parser.parse_args(arguments), Console(stderr=True)
+    numbers = range(given.first, given.first + given.setups)
+    found = counted(given.seed, track(numbers, console=console, description="setups"))
+    for relation, several in sorted(found.items()):
+        sys.stdout.write(f"{relation}: {len(several)} tried, {sum(order.violated for order in several)} violated\n")
+    return int(any(order.violated for several in found.values() for order in several))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
