@@ -116,7 +116,7 @@ def sampled(seconds: npt.ArrayLike, points: int, decades: float) -> Indices:
     points : int
         Number of latency limits [1].
     decades : float
-        Range of the limits above the smallest time [decades].
+        Range of the limits above the smallest time as a power of ten [1].
 
     Returns
     -------

@@ -195,7 +195,7 @@ def split_scv(scv: ArrayLike, instances: ArrayLike) -> Array:
     Notes
     -----
     The result is exact for renewal processes if each arrival goes to an instance with probability 1 / n, independently
-    of the others (splitting in Whitt, 1983).
+    of the others. This is the rule for splitting of Whitt (1983).
 
     Examples
     --------

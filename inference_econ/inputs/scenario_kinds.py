@@ -287,7 +287,7 @@ class FrontierAsk(Spec):
 
 
 class ToyAsk(Spec):
-    """Query for the optimum (Table 1) or the frontiers (Figure 1) of the model in section 2.2 of the published study."""
+    """Query for the optimum (Table 1) or frontiers (Figure 1) of the model in section 2.2 of the published study."""
 
     kind: Literal["toy_optimum", "toy_frontier"]
     """Kind of query."""
