@@ -177,7 +177,7 @@ def ring_reduce_seconds(size: npt.ArrayLike, ranks: npt.ArrayLike, bytes_per_sec
     ranks : array_like, shape (...)
         Number of chips in the all-reduce [1].
     bytes_per_second : float
-        Algorithm bandwidth of each chip in an all-reduce [B/s]: half of the one-way link, and half of that under LL.
+        Algorithm bandwidth of each chip in an all-reduce [B/s]: half of the one-way link, or a quarter under LL.
 
     Returns
     -------

@@ -228,7 +228,7 @@ def least_at(x: npt.ArrayLike, y: npt.ArrayLike, at: npt.ArrayLike) -> Array:
 
     Notes
     -----
-    Abscissae are sorted once. Each is compared with the segments that cross it and with the points above it.
+    Abscissae are sorted once. Each is compared with the segments that contain it, and with all points at larger x.
 
     Examples
     --------

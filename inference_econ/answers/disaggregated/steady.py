@@ -201,7 +201,7 @@ class _Groups(NamedTuple):
     filled: Array
     """Cost at that smaller ratio: number of GPUs divided by the ratio [1].
 
-    A larger group has a surcharge of the amount that it must save to be used.
+    The cost of a larger group is increased by the saving that is required to prefer it to a smaller group.
     """
 
 

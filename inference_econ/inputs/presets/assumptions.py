@@ -145,8 +145,8 @@ class NetworkAssumptions(Spec):
     latency_factor: Annotated[float, Field(ge=0, le=1e3, allow_inf_nan=False)] = 1.0
     """Factor on all latencies of collectives, including ``collective_overhead``; for what-ifs [1]."""
     hidden: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.0
-    """Share of communication that overlaps with memory reads and arithmetic of the same step, limited by their duration
-    [1]. 0 means no overlap, which is the study's "conservative assumption"."""
+    """Share of communication that overlaps with memory reads and arithmetic of the same step [1]. The overlap is at
+    most as long as these reads and arithmetic. 0 means no overlap, the study's "conservative assumption"."""
     pipeline_hop: Literal["between_domains", "nearest"]
     """Links between pipeline stages: always those between link domains, or those inside a domain if the stages fit in
     it."""
