@@ -195,13 +195,16 @@ class _Groups(NamedTuple):
     The group may have a larger ratio, if it is smaller.
     """
     chips: Array
-    """Number of GPUs in that group per decode instance [1]. Prefill GPUs are converted to decode GPUs of equal cost."""
+    """Number of GPUs per decode instance in the group of ``instances`` [1].
+
+    Prefill GPUs are converted to decode GPUs of equal cost.
+    """
     before: Indices
     """Index of the smaller ratio with the lowest cost per request, if its prefill instances are at full load."""
     filled: Array
-    """Cost at that smaller ratio: number of GPUs divided by the ratio [1].
+    """Number of GPUs divided by the ratio, for the smaller ratio in ``before`` [1].
 
-    The cost of a larger group is increased by the saving that is required to prefer it to a smaller group.
+    It measures cost. For a larger group it is increased by the saving that is required to prefer this group.
     """
 
 

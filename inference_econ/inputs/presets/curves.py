@@ -26,7 +26,7 @@ class MathUnit(Spec):
 
 
 class DenseKernel(Spec):
-    """Kernel for products of tokens with a dense matrix, whose weights have one format."""
+    """Kernel for products of tokens with a dense matrix in one weight format."""
 
     math_efficiency: Fraction
     """Sustained share of the dense peak in products with many rows [1]."""
