@@ -195,16 +195,13 @@ class _Groups(NamedTuple):
     The group may have a larger ratio, if it is smaller.
     """
     chips: Array
-    """Number of GPUs per decode instance in the group of ``instances`` [1].
-
-    Prefill GPUs are converted to decode GPUs of equal cost.
-    """
+    """Number of GPUs in that group per decode instance [1]. Prefill GPUs are converted to decode GPUs of equal cost."""
     before: Indices
     """Index of the smaller ratio with the lowest cost per request, if its prefill instances are at full load."""
     filled: Array
-    """Number of GPUs divided by the ratio, for the smaller ratio in ``before`` [1].
+    """Cost at that smaller ratio: number of GPUs divided by the ratio [1].
 
-    It measures cost. For a larger group it is increased by the saving that is required to prefer this group.
+    A larger group has a surcharge of the amount that it must save to be used.
     """
 
 
