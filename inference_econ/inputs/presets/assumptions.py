@@ -65,9 +65,9 @@ class ChipAssumptions(Spec):
     """Math unit of a matrix product.
 
     ``weights``: the unit of the weight format. ``widest``: the unit of the wider operand. ``engines``: the rule of
-    engines. They quantize activations for 8-bit weights, use a 4-bit unit for 4-bit floats if the chip has one, and
-    convert other 4-bit weights to the format of the activations. ``fastest``: the fastest unit for the format of any
-    operand. This is a bound, because some chips have very slow integer units.
+    engines. For 8-bit weights, activations are quantized. For 4-bit floats, a 4-bit unit is used if the chip has one.
+    Other 4-bit weights are converted to the format of the activations. ``fastest``: the fastest unit for the format of
+    any operand. This is a bound, because some chips have very slow integer units.
     """
     activation_traffic: Literal["balanced", "unbalanced", "single_copy"]
     """Traffic of the inputs and outputs of a matrix that is split over chips; see
