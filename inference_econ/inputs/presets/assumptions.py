@@ -221,7 +221,7 @@ class ExpertAssumptions(Spec):
     hbm_efficiency: Fraction | None = None
     """Sustained share of bandwidth for weights of routed experts, if different from the chip's [1]."""
     overlap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 1.0
-    """Share of the shorter of arithmetic and memory time of routed experts that overlaps with the longer one, with
+    """Overlap of arithmetic and memory traffic of routed experts, as a share of the shorter of the two times, with
     ``overlap: operator`` [1]. Other operators overlap fully."""
     tile: NonNegative = 0.0
     """Tile size in tokens of an expert [tokens]. The last tile is half empty on average. 0 means no tiles."""
