@@ -114,7 +114,8 @@ def bracket_capacity(
     Notes
     -----
     Each evaluation may be a simulation, so the search makes few of them. The result has the relative tolerance
-    :data:`NEAR`. A line through the last two logarithms gives the next number, where this line reaches 0.
+    :data:`NEAR`. Between a number that meets the SLOs and one that misses them, ln(latency / SLO) is interpolated
+    linearly. The next number is the one for which the interpolated value is 0.
     """
     kept = beyond = None
     binding, last = "", most if rising else 1

@@ -253,8 +253,8 @@ class Offloading(Shown):
     ttft_seconds : float
         TTFT without a cache [s].
     holding_dollars_per_million_hour : float
-        Cost of keeping tokens in HBM for one hour [USD per 1e6 tokens]. They pay in proportion to the KV-cache memory
-        that they occupy.
+        Cost of keeping tokens in HBM for one hour [USD per 1e6 tokens]. The cost is divided in proportion to
+        KV-cache memory.
     readings : tuple of Reading
         Results per tier: HBM first, then the requested tiers.
     traffic : str or None

@@ -324,9 +324,9 @@ def sheet(
 
     Notes
     -----
-    Each kind of token pays a share of the cost, in proportion to the instance time that it uses at this load. New input
-    tokens pay for the time of a prefill without a cached prefix. Cached tokens pay for the time that their prefix adds
-    to this prefill. Output tokens pay for the remaining time. Idle time is divided in the same proportion.
+    The cost is divided in proportion to the instance time that each kind of token uses at this load. New input tokens
+    use the time of a prefill without a cached prefix. Cached tokens use the time by which a cached prefix lengthens
+    this prefill. Output tokens use the remaining time. Idle time is divided in the same proportion.
     """
     if load is None:
         arrivals = arrivals_of(service.requests, arrival_scv).among(replicas)

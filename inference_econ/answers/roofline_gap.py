@@ -87,7 +87,7 @@ class Observation:
     utilization: float | None = None
     """Useful arithmetic divided by the dense peak (MFU) [1].
 
-    Only arithmetic for output tokens is useful. For a service, arithmetic for prompts is useful, too.
+    Useful arithmetic is the arithmetic for output tokens. For a service, arithmetic for prompts is included.
     """
     batch: float | None = None
     """Mean number of concurrent sequences on all GPUs [1]; for a service, concurrent requests."""

@@ -292,9 +292,9 @@ def promised_rates(layouts: Services, targets: Targets) -> Array:
     """Largest steady request rate of each layout with mean latencies within the SLOs [1/s]; 0 if there is none.
 
     Values between two steady states are interpolated as in :meth:`inference_econ.serving.services.Service.at`. The
-    rates are upper bounds also for SLOs on percentiles. The reason: under load, a percentile of the latency is at least
-    the latency of a request of that length without queueing. Requests at percentiles below the median may meet few
-    other requests at any load, so this bound does not apply to them.
+    rates are also upper bounds for SLOs on percentiles, because a percentile of the latency is at least the latency of
+    a request of that length without queueing. Requests at percentiles below the median may meet few other requests at
+    any load, so this bound does not apply to them.
     """
     states = layouts.states
     tpot, ttft, e2e = (_least_seconds(layouts, name, targets) for name in ("tpot", "ttft", "e2e"))
@@ -528,7 +528,7 @@ def nothing_kept(every: Sequence[Services], targets: Targets, keeps: Callable[[S
 def relaxations(
     every: Sequence[Services], targets: Targets, keeps: Callable[[Service, Targets], bool]
 ) -> Iterator[Relaxed]:
-    """Yield each SLO that is sufficient to relax, with its smallest feasible value.
+    """Yield each SLO for which it is enough to relax this SLO alone, with the smallest feasible value.
 
     If instances are almost always idle, smaller values may be feasible.
     """
@@ -643,7 +643,7 @@ _WIDTH_MEASURED, _WIDTH_UNMEASURED, _WIDTH_DISAGGREGATED, _WIDTH_UNKNOWN = 0.55,
 def interval_scale(instances: Instances) -> float:
     """Exponent that narrows or widens the 80% interval of a cost [1].
 
-    :func:`likely_ends` raises the ratio of each end to the predicted cost to the power of this exponent. The ends
+    With the exponent s, :func:`likely_ends` replaces the ratio r of an end to the predicted cost by r^s. The ends
     combine the errors of speed and throughput. Both errors result from the same step times, so the combined interval is
     usually too wide. Deployments without measurements have larger errors.
     """

@@ -363,7 +363,7 @@ def of_one_accelerator(setup: Served, plan: Plans) -> dict[str, float]:
     Parameters
     ----------
     setup : Served
-        As in :func:`need`.
+        See :func:`need`.
     plan : Plans
         One deployment, shape (1,).
 
@@ -404,7 +404,7 @@ def cached_tokens(needed: Memory, plans: Plans, context: float, assumptions: Ass
     context : float
         Context length of each sequence [tokens].
     assumptions : Assumptions
-        As in :func:`need`.
+        See :func:`need`.
 
     Returns
     -------

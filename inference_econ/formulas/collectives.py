@@ -66,7 +66,7 @@ def mesh_share(ranks: npt.ArrayLike, domains: npt.ArrayLike, peers: float) -> Ar
     -----
     In an all-to-all, each chip sends each part directly to its receiver. The R/n - 1 links to the other members of the
     domain therefore have equal traffic. An all-reduce by scatter and gather also has equal traffic, and so do rings:
-    the links of R chips form R - 1 rings, for all R except 4 and 6 (Tillson, 1980). No algorithm exceeds this
+    the links of R chips form R - 1 rings, for all R except 4 and 6: Tillson (1980). No algorithm exceeds this
     bandwidth. A point-to-point transfer is a group of two.
 
     Examples
@@ -177,7 +177,7 @@ def ring_reduce_seconds(size: npt.ArrayLike, ranks: npt.ArrayLike, bytes_per_sec
     ranks : array_like, shape (...)
         Number of chips in the all-reduce [1].
     bytes_per_second : float
-        Algorithm bandwidth of each chip in an all-reduce [B/s]: half of the one-way link, and half of that under LL.
+        Algorithm bandwidth of each chip in an all-reduce [B/s]: half of the one-way link, or a quarter under LL.
 
     Returns
     -------

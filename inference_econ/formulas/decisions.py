@@ -97,7 +97,7 @@ def wrong_choice(costs: Array) -> Array:
 
     Notes
     -----
-    Opportunity loss of decision analysis (Raiffa and Schlaifer, 1961), with the value 1 for any mistake.
+    Opportunity loss of decision analysis with the value 1 for any mistake: Raiffa and Schlaifer (1961).
     """
     some = np.isfinite(costs).any(axis=-1, keepdims=True)
     return np.asarray(np.where(some, 1.0 - cheapest(costs), 0.0))

@@ -116,7 +116,7 @@ def sampled(seconds: npt.ArrayLike, points: int, decades: float) -> Indices:
     points : int
         Number of latency limits [1].
     decades : float
-        Range of the limits above the smallest time [decades].
+        Range of the limits above the smallest time as a power of ten [1].
 
     Returns
     -------
@@ -228,7 +228,7 @@ def least_at(x: npt.ArrayLike, y: npt.ArrayLike, at: npt.ArrayLike) -> Array:
 
     Notes
     -----
-    Abscissae are sorted once. Each is compared with the segments that cross it and with the points above it.
+    Abscissae are sorted once. Each is compared with the segments that contain it, and with all points at larger x.
 
     Examples
     --------

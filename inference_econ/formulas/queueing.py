@@ -95,8 +95,8 @@ def load(
     -----
     Poisson arrivals: without waiting requests, the server is a generalized processor-sharing queue, p(n) ~ prod_k
     lambda / mu(k). This holds for any distribution of lengths: Cohen (1979), Kelly (1979). Above ``slots`` requests,
-    the chain continues with the ratio lambda / mu(slots), which is exact for exponential lengths. The wait of requests
-    that wait is exponentially distributed with mean 1 / (mu(slots) - lambda). Other lengths and burstier arrivals
+    the chain continues with the ratio lambda / mu(slots), which is exact for exponential lengths. If a request
+    waits, the wait is exponentially distributed with mean 1 / (mu(slots) - lambda). Other lengths and burstier arrivals
     multiply this mean by (ca2 + cs2) / 2: Kingman (1961), and Allen and Cunneen in Allen (1990).
 
     Bursty arrivals also occupy more slots at once. For them, the products are raised to the power (1 + cs2) / (ca2 +
@@ -195,7 +195,7 @@ def split_scv(scv: ArrayLike, instances: ArrayLike) -> Array:
     Notes
     -----
     The result is exact for renewal processes if each arrival goes to an instance with probability 1 / n, independently
-    of the others (splitting in Whitt, 1983).
+    of the others. This is the rule for splitting of Whitt (1983).
 
     Examples
     --------

@@ -417,9 +417,9 @@ class MeasuredNames(Spec):
     formats: dict[str, dict[str, str]]
     """Number formats that a model's publisher calls by another name, by catalog name of the model and format name."""
     prefill_first: Spellings
-    """Names of engines that pause decoding until all waiting prompts are processed, or starts of their versions."""
+    """Engines that pause decoding until all waiting prompts are processed; an entry may name a version series."""
     compiled: Spellings
-    """Names of engines that compile the full model, or starts of their versions."""
+    """Engines that compile the full model; an entry may name a version series."""
     unversioned: Spellings
     """Texts that look like an engine name, although a library version follows them instead of an engine version."""
     engines: dict[str, Spellings]

@@ -1,8 +1,8 @@
 """Plug-ins: installed packages that add catalog entries or readers of measurements, through entry points.
 
 The entry point ``inference_econ.catalog`` names a package with YAML files in the folders ``hardware``, ``models``,
-``engines`` and ``assumptions``. Code in the package is not executed. The entry point ``inference_econ.readers`` names a function
-that reads files of measurements.
+``engines`` and ``assumptions``. Code in the package is not executed. The entry point ``inference_econ.readers`` names a
+function that reads files of measurements.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ def typical(prices: Iterable[HourPrice]) -> HourPrice | None:
 
     The last quarter is the 92 days until :data:`NEWEST`, so that results depend only on the files. Without such offers,
     the first kind in :data:`KINDS` that has prices is used. Dated and verified prices of this kind are preferred, and
-    the median is that of the newest ones. For an even number of prices, the lower of the two middle prices is used,
+    the median of the newest of them is used. For an even number of prices, the lower of the two middle prices is used,
     because it is an actual offer with a source.
     """
     by_cost = sorted(prices, key=lambda price: price.dollars)

@@ -202,7 +202,7 @@ class Settings(Spec):
     max_draft: Annotated[int, Field(ge=1, le=64)] | None = None
     """Maximum draft length [tokens].
 
-    By default, the number of probabilities, the value of the engine's recipe, or the published value.
+    By default, it is the number of probabilities, or else the length in the engine's recipe, or else the published one.
     """
     draft_length: Annotated[int, Field(ge=1, le=64)] | None = None
     """Number of draft tokens in every round [tokens]; it replaces the maximum."""
@@ -287,7 +287,7 @@ class FrontierAsk(Spec):
 
 
 class ToyAsk(Spec):
-    """Query for the optimum (Table 1) or the frontiers (Figure 1) of the model in section 2.2 of the published study."""
+    """Query for the optimum (Table 1) or frontiers (Figure 1) of the model in section 2.2 of the published study."""
 
     kind: Literal["toy_optimum", "toy_frontier"]
     """Kind of query."""

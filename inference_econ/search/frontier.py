@@ -336,7 +336,7 @@ class Sampling:
     points : int
         Number of latency limits [1].
     decades : float
-        Range of the latency limits [decades].
+        Range of the latency limits as a power of ten [1].
     """
 
     points: int

@@ -154,7 +154,7 @@ class LayoutCurves(CostCurves):
         return _States([layout] * rows.size, *(values[rows] for values in self._all[1:]))
 
     def seen(self, layout: LayoutKey) -> tuple[Array, Sequence[Array]]:
-        """Concurrency of the states of a layout, and its speed, cost and mean TTFT."""
+        """Concurrency, speed, cost and mean TTFT of each state of a layout."""
         row = self._rows(layout)[:1]
         flights = self._all.flights[row].ravel()
         columns = np.flatnonzero(np.isfinite(flights))

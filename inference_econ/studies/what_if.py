@@ -411,7 +411,7 @@ _Found = tuple[StepKind, float, float, LayoutKey | None, LayoutKey | None]
 
 
 def _steps(best: Callable[[float], CheapestLayouts], values: Sequence[float], sharp: float) -> Iterator[_Found]:
-    """Steps: the best layout changes, no deployment is feasible, or costs start or stop being constant."""
+    """Find the inputs at which the best layout changes, no deployment is feasible, or costs start or stop to change."""
     for left, right in itertools.pairwise(values):
         yield from _changes(best, left, right, sharp)
     directions: tuple[tuple[StepKind, Sequence[float]], ...] = (("flat_from", values), ("flat_to", values[::-1]))

@@ -30,7 +30,7 @@ class Rates:
     math, memory : ndarray or float
         Share of the math unit's peak, and share of the memory bandwidth for cache or experts [1].
     overlap : ndarray or float
-        Share of the shorter of arithmetic and memory time that overlaps with the longer one [1].
+        Overlap of arithmetic and memory traffic, as a share of the shorter of the two times [1].
     unit_share : ndarray or float
         Share of the arithmetic time that the math unit itself takes on the measured chips [1].
     per_vector : ndarray or float

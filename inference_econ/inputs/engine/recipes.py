@@ -221,9 +221,9 @@ def practices(
     Returns
     -------
     tuple
-        At least one configuration, without duplicates. Configurations without speculation come first. A recipe is skipped if the
-        engine does not support its cache format on the chip or its speculation method. A recipe is also skipped if the
-        model does not support this method, or if no acceptance rate is published for its draft length.
+        At least one configuration, without duplicates. Configurations without speculation come first. A recipe is
+        skipped if the engine does not support its cache format on the chip or its speculation method. A recipe is also
+        skipped if the model does not support this method, or if no acceptance rate is published for its draft length.
 
     Raises
     ------

@@ -261,7 +261,7 @@ def changes(data: Mapping[str, Value], key: str, value: Value, origin: str) -> I
         If the value is invalid, or no layer has the field.
     """
     listed = data.get("blocks")
-    # Invalid blocks are reported later, so they are skipped here.
+    # Only the form that this function needs is checked. Other mistakes in the blocks are reported later.
     if not isinstance(listed, list) or not listed or not all(map(_is_block, listed)):
         raise InputError(f"{origin}: the model has no blocks of layers, attention and feed_forward to change")
     blocks = cast("list[dict[str, dict[str, Value]]]", listed)

@@ -65,9 +65,9 @@ class ChipAssumptions(Spec):
     """Math unit of a matrix product.
 
     ``weights``: the unit of the weight format. ``widest``: the unit of the wider operand. ``engines``: the rule of
-    engines. They quantize activations for 8-bit weights, use a 4-bit unit for 4-bit floats if the chip has one, and
-    convert other 4-bit weights to the format of the activations. ``fastest``: the fastest unit for the format of any
-    operand. This is a bound, because some chips have very slow integer units.
+    engines. For 8-bit weights, activations are quantized. For 4-bit floats, a 4-bit unit is used if the chip has one.
+    Other 4-bit weights are converted to the format of the activations. ``fastest``: the fastest unit for the format of
+    any operand. This is a bound, because some chips have very slow integer units.
     """
     activation_traffic: Literal["balanced", "unbalanced", "single_copy"]
     """Traffic of the inputs and outputs of a matrix that is split over chips; see
@@ -145,8 +145,8 @@ class NetworkAssumptions(Spec):
     latency_factor: Annotated[float, Field(ge=0, le=1e3, allow_inf_nan=False)] = 1.0
     """Factor on all latencies of collectives, including ``collective_overhead``; for what-ifs [1]."""
     hidden: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.0
-    """Share of communication that overlaps with memory reads and arithmetic of the same step, limited by their duration
-    [1]. 0 means no overlap, which is the study's "conservative assumption"."""
+    """Share of communication that overlaps with memory reads and arithmetic of the same step [1]. The overlap is at
+    most as long as these reads and arithmetic. 0 means no overlap, the study's "conservative assumption"."""
     pipeline_hop: Literal["between_domains", "nearest"]
     """Links between pipeline stages: always those between link domains, or those inside a domain if the stages fit in
     it."""
@@ -221,7 +221,7 @@ class ExpertAssumptions(Spec):
     hbm_efficiency: Fraction | None = None
     """Sustained share of bandwidth for weights of routed experts, if different from the chip's [1]."""
     overlap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 1.0
-    """Share of the shorter of arithmetic and memory time of routed experts that overlaps with the longer one, with
+    """Overlap of arithmetic and memory traffic of routed experts, as a share of the shorter of the two times, with
     ``overlap: operator`` [1]. Other operators overlap fully."""
     tile: NonNegative = 0.0
     """Tile size in tokens of an expert [tokens]. The last tile is half empty on average. 0 means no tiles."""

@@ -200,7 +200,7 @@ class Calibration(Spec):
     undetermined: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Names of fitted constants that the measurements do not determine well."""
     deployments: str = ""
-    """Short hashes of the fitted deployments, which show that other measurements were not fitted.
+    """Short hashes of the fitted deployments. The fit did not see deployments with other hashes.
 
     Hashes of the parent profile are included.
     """

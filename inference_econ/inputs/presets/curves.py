@@ -26,14 +26,14 @@ class MathUnit(Spec):
 
 
 class DenseKernel(Spec):
-    """Kernel for products of tokens with a dense matrix, whose weights have one format."""
+    """Kernel for products of tokens with a dense matrix in one weight format."""
 
     math_efficiency: Fraction
     """Sustained share of the dense peak in products with many rows [1]."""
     hbm_efficiency: Fraction
     """Sustained share of the memory bandwidth when the matrix is read [1]."""
     overlap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-    """Share of the shorter of the two times (arithmetic, memory) during which the longer one also runs [1]."""
+    """Overlap of arithmetic and memory reads, as a share of the shorter of the two times [1]."""
     unit: MathUnit | None = None
     """Math unit of the measured chips; if absent, the sustained share of peak is equal on all chips."""
 
@@ -49,7 +49,7 @@ class GroupedKernel(Spec):
     hbm_efficiency: Fraction
     """Sustained share of the memory bandwidth when the weights of the experts in a batch are read [1]."""
     overlap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-    """Share of the shorter of the two times (arithmetic, weight reads) during which the longer one also runs [1]."""
+    """Overlap of arithmetic and weight reads, as a share of the shorter of the two times [1]."""
     extra_tokens: Extra
     """Overhead of each expert in a batch as a number of tokens [tokens].
 
@@ -96,7 +96,7 @@ class DecodeScores(Spec):
     hbm_efficiency: Fraction
     """Sustained share of the memory bandwidth when the cache is read [1]."""
     overlap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-    """Share of the shorter of the two times (arithmetic, memory) during which the longer one also runs [1]."""
+    """Overlap of arithmetic and memory reads, as a share of the shorter of the two times [1]."""
     extra_tokens: Extra
     """Overhead of each sequence as a number of cached tokens [tokens].
 
@@ -147,7 +147,7 @@ class ProtocolConstants(Spec):
     per_rank: Seconds
     """Additional time for each rank of a link domain after the first [s]."""
     per_domain_doubling: Seconds
-    """Additional time each time that the number of link domains doubles [s]."""
+    """Additional time for each doubling of the number of link domains [s]."""
     bandwidth_factor: Fraction
     """Share of the link bandwidth that carries payload [1]."""
 
@@ -198,7 +198,7 @@ class NcclTree(Spec):
     Other protocols are scaled in proportion. If absent, the constants of the protocols are used.
     """
     exchange_per_domain_doubling: Seconds | None = None
-    """Latency of an all-to-all or point-to-point transfer each time that the number of link domains doubles [s].
+    """Latency of an all-to-all or point-to-point transfer for each doubling of the number of link domains [s].
 
     By default, the latency of the protocols is used.
     """

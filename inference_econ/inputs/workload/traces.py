@@ -292,7 +292,7 @@ def _whole(value: object) -> int:
     Raises
     ------
     ValueError
-        If it is not an integer.
+        If the value is not an integer.
     """
     number = float(cast("Any", value))
     if not number.is_integer():

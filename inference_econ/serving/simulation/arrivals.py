@@ -484,7 +484,7 @@ class Changing:
         return np.asarray(np.floor(passed) * period + np.interp(passed % 1.0, through, ends))
 
     def among(self, instances: float) -> Changing:
-        """Return the same arrivals, because :meth:`times` selects a random part at lower rates."""
+        """Return the arrivals unchanged. At a lower rate, :meth:`times` selects a random part of the requests."""
         del instances
         return self
 

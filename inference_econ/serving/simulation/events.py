@@ -117,7 +117,7 @@ class _PromptPart(NamedTuple):
     beyond_seconds: float
     """GPU time of the chunk minus the GPU time of an equally long chunk of a mean prompt [s].
 
-    It is the full GPU time if the latter is unknown.
+    It is the full GPU time if the time of a mean prompt is unknown.
     """
 
 
