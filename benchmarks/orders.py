@@ -228,7 +228,7 @@ def better_field(name: str, options: Options, factor: float) -> tuple[Options, O
     if name == "link_bytes_per_second_one_way" and chip.link_bytes_per_second_both_ways is not None:
         after["link_bytes_per_second_both_ways"] = factor * chip.link_bytes_per_second_both_ways
     changes = [f"hardware.{field}={number!r}" for field, number in after.items()]
-    return {**options, "changes": before}, {**options, "changes": changes}
+    return {**options, "changes": before} if before else options, {**options, "changes": changes}
 
 
 def compared(name: str, base: Query, better: Query) -> Iterator[Order]:
@@ -275,10 +275,10 @@ def orders(seed: int, number: int) -> Iterator[Order]:
         if name in ("throughput", *_LIMITS):
             before.pop("request_rate", None)
         try:
-            after = better_option(name, before, factor) if name in options else {}
-            if name in FIELDS:
-                before, after = better_field(name, before, factor)
-            yield from compared(name, base if before == common else Query(before), Query(after))
+            pair = (
+                better_field(name, before, factor) if name in FIELDS else (before, better_option(name, before, factor))
+            )
+            yield from compared(name, base if pair[0] == common else Query(pair[0]), Query(pair[1]))
         except InputError:
             continue  # the option does not apply to the model or GPU
     yield from agreement(base)

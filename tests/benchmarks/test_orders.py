@@ -37,7 +37,7 @@ def test_better_values() -> None:
     assert better == {"isl": 666, "cached": 999, "price": pytest.approx(2.0 / 1.5), "percentile": "p63.33"}
     assert better_option("aggregated", base, 1.5)["aggregated"] is False
     before, after = better_field("hbm_bytes_per_second", base, 10.0)
-    assert (before["changes"], after["changes"]) == ([], ["hardware.hbm_bytes_per_second=8640000000000.0"])
+    assert (before, after["changes"]) == (base, ["hardware.hbm_bytes_per_second=8640000000000.0"])
 
 
 def test_a_worse_result_is_a_violation() -> None:

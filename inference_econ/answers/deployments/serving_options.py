@@ -467,8 +467,8 @@ def recipes_to_try(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[Rec
     proposed = speculation if isinstance(speculation, Speculation) else None
     engines = setup.engines or engines_for(setup.model, setup.hardware, setup.precision)
     if not has_recipes(setup) or not engines:
-        for able in [(engine,) for engine in setup.engines] or [()]:
-            yield RecipeSetup(replace(setup, engines=able), proposed, None)
+        for place in range(max(1, len(setup.engines))):
+            yield RecipeSetup(replace(setup, engines=setup.engines[place : place + 1]), proposed, None)
         return
     for engine in engines:
         run = for_engine(setup, engine)
