@@ -184,20 +184,24 @@ def newest_release(engine: str, rows: Iterable[Measurement], known: str = "") ->
 def corrected_releases(rows: Sequence[Measurement]) -> Releases:
     """Releases of each engine that have a correction.
 
-    A release has one if models of several architectures were measured with it. With a single architecture, the effect
-    of the release could be an error of that architecture. The first measured release is the reference.
+    A release has one if models of several architectures were measured with it and with older releases. Otherwise its
+    effect could be an error of an architecture.
     """
-    measured_with: dict[tuple[str, bool, str], set[str]] = {}
+    measured_with: dict[tuple[str, bool], dict[str, set[str]]] = {}
     for row in rows:
         for speculates in {False, row.speculates}:
             if misfit_of(row) is None:
                 kind = inputs.catalog.model(row.model).architecture or row.model
-                measured_with.setdefault((row.engine, speculates, _release(row)), set()).add(kind)
+                of_engine = measured_with.setdefault((row.engine, speculates), {})
+                of_engine.setdefault(_release(row), set()).add(kind)
     since: dict[str, dict[bool, list[str]]] = {}
-    for engine, speculates in dict.fromkeys(key[:2] for key in measured_with):
-        measured = [one for one in engine_releases(engine) if (engine, speculates, one) in measured_with]
-        several = [one for one in measured[1:] if len(measured_with[engine, speculates, one]) >= _ARCHITECTURES]
-        since.setdefault(engine, {})[speculates] = several
+    for (engine, speculates), of_release in measured_with.items():
+        older: set[str] = set()
+        several = since.setdefault(engine, {}).setdefault(speculates, [])
+        for one in engine_releases(engine):
+            found = of_release.get(one, set())
+            several += [one] if len(found & older) >= _ARCHITECTURES else []
+            older |= found
     return since
 
 

@@ -124,6 +124,7 @@ def test_a_release_has_a_correction_if_several_architectures_were_measured_with_
         return corrected_releases([measurement(model=model, engine_version=version) for model, version in rows])
 
     first = [("llama_3_70b", "0.12.0"), ("qwen3_32b", "0.12.0")]
+    assert released(*first, ("gpt_oss_120b", "0.18.0"), ("qwen3_32b", "0.18.0")) == {"vllm": {False: []}}
     assert released(*first, ("llama_3_70b", "0.18.0")) == {"vllm": {False: []}}
     assert released(*first, ("llama_3_70b", "0.18.0"), ("llama_3_8b", "0.19.1")) == {"vllm": {False: []}}
     assert released(*first, ("llama_3_70b", "0.18.0"), ("qwen3_32b", "0.19.1")) == {"vllm": {False: ["0.18.0"]}}
