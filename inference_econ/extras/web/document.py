@@ -312,7 +312,7 @@ def _templates() -> Environment:
 
 
 def _inside(name: str) -> Markup:
-    """Package file that is inserted unchanged."""
+    """Text of a package file, which a report contains without escaping."""
     from markupsafe import Markup
 
     return Markup((resources.files(_HERE) / "templates" / name).read_text(encoding="utf-8"))
