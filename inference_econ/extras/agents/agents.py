@@ -252,7 +252,7 @@ class AgentMarket:
         return self._played[name]
 
     def _group(self, candidate: int, group: PlayedGroup) -> PlayedGroup:
-        """Cached simulation of a prefill/decode group with the same layouts; None if there is none."""
+        """Simulation of a prefill/decode group, which shares the cached runs of groups with the same layouts."""
         before = self._played.setdefault(("disaggregated", candidate, group.layouts), group)
         assert isinstance(before, PlayedGroup)
         return before.with_instances(*group.instances)
@@ -372,7 +372,7 @@ class AgentPurchase(Purchase):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DayOfAgents(DayOfFleet):
-    """Day of a fleet of agents.
+    """Plan and simulation of a fleet that serves agents for a day.
 
     Rental units are :class:`AgentLot` objects; rates are agents in session per hour [1].
     """

@@ -86,7 +86,7 @@ class ImpliedHour(Shown):
         }
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Record as one row."""
+        """List with the record as its only entry."""
         return [self.record()]
 
 
@@ -110,7 +110,7 @@ class ImpliedAcceptance(Shown):
         return attributes(self, "speedup draft_length draft_cost acceptance")
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Record as one row."""
+        """List with the record as its only entry."""
         return [self.record()]
 
 

@@ -84,7 +84,7 @@ class Case(NamedTuple):
 
 
 def points_of(case: Case) -> Array:
-    """Compute a frontier as a few points.
+    """Compute the frontier of a case, and reduce it to :data:`POINTS` points.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ class Surfaces:
 
 
 def counts(family: PriorFamily) -> tuple[Array, ...]:
-    """Sizes of the models at the nodes of a family.
+    """Logarithms of total and active parameters of the models at the grid points of a family.
 
     Returns
     -------
@@ -762,7 +762,7 @@ class Inferred(Shown):
 
     @property
     def priors(self) -> Priors:
-        """Priors."""
+        """Priors from which the models were sampled."""
         return self.draws.priors
 
     @property
@@ -899,7 +899,7 @@ def _with_strays(likely: Array, share: float) -> Array:
 
 
 def _stray(likely: Array, share: float) -> Array:
-    """Probability under each draw that an offer is a stray [1]."""
+    """Probability that an offer is an outlier, for each sampled model [1]."""
     return np.exp(math.log(share) + _evidence(likely) - _with_strays(likely, share))
 
 

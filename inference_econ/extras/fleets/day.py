@@ -226,7 +226,7 @@ def play(
     foreseen: bool = False,
     longest_wait: float = math.inf,
 ) -> SimulatedDay:
-    """Simulate a day.
+    """Simulate a fleet over a day, in steps of one autoscaler poll.
 
     Parameters
     ----------
@@ -353,7 +353,7 @@ class Plan(NamedTuple):
 
     @property
     def gap(self) -> float:
-        """Relative gap to the lower bound [1]."""
+        """Relative gap between the cost of the plan and its lower bound [1]."""
         return max(1.0 - self.bound / self.dollars, 0.0) if self.dollars else 0.0
 
 
@@ -612,7 +612,7 @@ MOST_HOURS = 168
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DayOfFleet(Shown):
-    """Day of a fleet.
+    """Cheapest fleet for a day, with its simulated runs.
 
     Attributes
     ----------
@@ -948,7 +948,7 @@ def check_day(
 
 
 def _stock(stock: Mapping[str, int], offers: Sequence[Candidate | Services]) -> dict[str, int]:
-    """Accelerators by full name of the chip.
+    """Available accelerators by the catalog name of the chip.
 
     Raises
     ------
@@ -971,7 +971,7 @@ def _stock(stock: Mapping[str, int], offers: Sequence[Candidate | Services]) -> 
 
 
 def needed(day: Sequence[float]) -> list[float]:
-    """Largest load within each hour."""
+    """Largest load within each hour, if the load changes linearly between the middles of hours."""
     rates = np.array(day)
     before, after = ((rates + np.roll(rates, shift)) / 2.0 for shift in (1, -1))
     return [float(rate) for rate in np.maximum(np.maximum(before, after), rates)]

@@ -128,7 +128,7 @@ class Trajectories(NamedTuple):
     """Tokens still to be generated [tokens]."""
 
     def take(self, order: Indices) -> Trajectories:
-        """Select trajectories."""
+        """Select trajectories by their indices."""
         return Trajectories(*(values[order] for values in self))
 
     def dealt(self, instances: int) -> Trajectories:
@@ -431,7 +431,7 @@ def rollout(
 
 @dataclass(frozen=True, slots=True)
 class Learner:
-    """Learner of a model on a kind of chip.
+    """Training of a model on one kind of chip: work per token, speed, and the fewest chips that fit.
 
     Attributes
     ----------
@@ -570,7 +570,7 @@ class _Instances:
         return server if server.cache is not None else replace(server, slots=self.service.slots)
 
     def generate(self, instances: int) -> Generation:
-        """Mean batch after many batches."""
+        """Simulate a batch, or the mean of several batches if trajectories continue in the next one."""
         batch = self.batch
         if batch.finished == 1.0:
             return self._played(batch.drawn, instances)[0]

@@ -267,7 +267,7 @@ _SPEEDS = 200
 
 
 def read(reading: Reading, basis: BasisSpec) -> float:
-    """Compute one quantity under one basis.
+    """Compute one quantity with the settings of one basis: the published preset, or the profiles of today.
 
     Parameters
     ----------
@@ -579,7 +579,7 @@ def answered(scenario: Scenario, some: Sequence[Claim] | None = None, *, progres
 
 
 def _together(scenarios: Sequence[Scenario], progress: Progress | None) -> Ledger:
-    """Concatenate the ledgers of scenarios."""
+    """Compare the claims of several scenarios, and join the results."""
     total, done = sum(len(_ask(scenario).claims) for scenario in scenarios), 0
     findings: list[Finding] = []
     sources: list[UsedSource] = []

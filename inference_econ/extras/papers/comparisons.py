@@ -85,7 +85,7 @@ def compare_steps(ask: StepsAsk) -> Compared:
 
 
 def _step(ask: StepsAsk, series: Series, value: float) -> Explanation | None:
-    """Step; None if it does not fit."""
+    """Explain one decode step; None if the deployment does not fit in memory."""
     settings = series.settings.over(ask.common).replace(**{ask.over: value})
     stray = next((name for name in _UNUSED if getattr(settings, name) is not None), None)
     if stray is not None:

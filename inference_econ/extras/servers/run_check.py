@@ -28,7 +28,7 @@ _NETWORK = ("network.collective_overhead",)
 
 @dataclass(frozen=True, slots=True)
 class CheckedNumber:
-    """Number of a run with its prediction.
+    """Measured number of a run, with its prediction.
 
     Attributes
     ----------

@@ -222,7 +222,7 @@ class Combinations:
         return digest.hexdigest()
 
     def _own_files(self) -> set[tuple[catalog.Kind, str]]:
-        """Names that are not in the catalog."""
+        """Files of the user that the settings name, by kind."""
         used = [self._common, *(settings for points in self._settings.values() for settings in points.values())]
         named = {(kind, getattr(settings, field)) for settings in used for field, kind in _NAMES.items()}
         return {(kind, name) for kind, name in named if name is not None and name not in catalog.names(kind)}
@@ -232,7 +232,7 @@ _READ = {"models": catalog.model, "hardware": catalog.hardware, "assumptions": c
 
 
 def _named(point: Mapping[str, Written]) -> SweepPoint:
-    """Point with catalog names.
+    """Replace the names in a point by names of the catalog.
 
     Raises
     ------
@@ -329,7 +329,7 @@ class SweepPart(NamedTuple):
 
 
 class AxisColumn(NamedTuple):
-    """Column with the point of an axis."""
+    """Column with the value or the label of an axis."""
 
     name: str
     """Column name; ``asked_NAME`` if results have a column of that name."""

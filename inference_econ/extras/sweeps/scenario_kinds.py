@@ -112,7 +112,7 @@ def axis_points(name: str, axis: Axis) -> list[tuple[str, SweepPoint]]:
 
 
 def written(values: tuple[Written, ...] | Written) -> list[str]:
-    """Labels of values."""
+    """Text labels of one or several values of an axis."""
     return [_text(value) for value in (values if isinstance(values, tuple) else (values,))]
 
 

@@ -289,7 +289,7 @@ class Sweep(Shown):
         )
 
     def _tables(self, columns: list[str] | None = None) -> Iterator[pa.Table]:
-        """Rows of each part."""
+        """Read the rows of each part."""
         from pyarrow import parquet
 
         for part in self.parts:

@@ -481,7 +481,7 @@ def _spread(front: AnyFrontier, quantity: Quantity) -> ErrorSpread | None:
 
 
 def quantile(spread: ErrorSpread, shares: Array) -> Array:
-    """Interpolate error quantiles.
+    """Errors at given quantiles, interpolated between the stored quantiles.
 
     Parameters
     ----------

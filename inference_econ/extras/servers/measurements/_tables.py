@@ -667,7 +667,7 @@ def read_measurements(path: Path | str, server: MeasuredServer | None = None) ->
 
 
 def rows(path: Path, kinds: Sequence[Kind] = KINDS) -> tuple[Kind, list[Measurement | Skipped]]:
-    """Kind of a CSV file, and its rows.
+    """Detect the kind of a CSV file, and read its rows.
 
     Raises
     ------
@@ -686,7 +686,7 @@ def rows(path: Path, kinds: Sequence[Kind] = KINDS) -> tuple[Kind, list[Measurem
 
 
 def cells(path: Path | str) -> tuple[str, list[dict[str, str]]]:
-    """Kind of a CSV file as text, and the text of its rows by column.
+    """Title of the kind of a CSV file, and the cells of its rows by column.
 
     Rows are in the order of :func:`read_measurements`.
 

@@ -300,7 +300,7 @@ _SHOWN, _WIDTHS = ("ttft", "tpot", "throughput"), (14, 12, 23, 23, 10)
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """One window of a server.
+    """One window between two readings of a server's metrics.
 
     Attributes
     ----------

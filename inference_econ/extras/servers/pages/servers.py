@@ -316,7 +316,7 @@ class ValidationPage(AnswerPage[Validated]):
         return [*self.tables(), Remarks(NOTES)]
 
     def summary(self) -> Sequence[Block]:
-        """The same while rows are written to a file."""
+        """Tables and notes, which a terminal shows while rows are written to a file."""
         return self.blocks()
 
     def draw(self, path: str) -> None:

@@ -716,7 +716,7 @@ def slices(report: Servers) -> Slices:
 
 
 def interval_record(report: Servers) -> list[dict[str, Any]]:
-    """Record of :data:`Held` by engine, chip generation and quantity."""
+    """Coverage of 80% intervals by engine, chip generation and quantity; see :data:`Held`."""
     behind: dict[str, list[InputRow]] = {}
     for row in report.counted():
         if row.fitted and row.assumptions is not None:
@@ -737,7 +737,7 @@ def interval_record(report: Servers) -> list[dict[str, Any]]:
 
 
 def _interval_part(row: InputRow) -> str:
-    """Part of the table that a row belongs to."""
+    """Part of the interval table: fitted rows, other rows, or rows of a series that no fact explains."""
     measured = row.measurement
     if row.fitted or measured is None:
         return "fitted"
