@@ -21,7 +21,7 @@ def play(replicas: int, routed: str, lifetime: float = np.inf, room: float = np.
     that knows prefixes keeps a conversation where it began. The first quarter, in which caches fill, does not count.
     """
     random = np.random.default_rng(7)
-    starts = np.cumsum(random.exponential(TURNS / (RATE * replicas), 6_000 * min(replicas, 2)))
+    starts = np.cumsum(random.exponential(TURNS / (RATE * replicas), 6_000 * replicas))
     begin, end = float(starts[-1]) / 4, float(starts[-1])
     events = [(float(start), conversation, 1) for conversation, start in enumerate(starts)]
     heapq.heapify(events)
