@@ -80,6 +80,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     """Keep thousands of collected tests out of what is looked through for garbage: a twentieth of all time."""
     gc.freeze()
+    gc.set_threshold(100_000)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -176,6 +177,9 @@ def _start() -> Callable[[], None]:
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
     """Runs ``inference-econ`` with some arguments in an empty folder."""
     start = _start()
+    # A process that ends keeps its garbage; this one goes on, and would keep that of each command.
+    monkeypatch.setattr(gc, "freeze", lambda: None)
+    monkeypatch.setattr(gc, "set_threshold", lambda *_: None)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "118")
     monkeypatch.setenv("LINES", "40")
