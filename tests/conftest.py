@@ -21,6 +21,7 @@ from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
 from inference_econ.inputs import catalog
+from inference_econ.inputs.engine_specs import EngineSpec, EngineVersion
 from inference_econ.serving import analytical_validity
 from inference_econ.serving.simulation import simulator
 from tests import shared_runs
@@ -49,13 +50,16 @@ def _shares(path: Path) -> bool:
 class _Together(LoadFileScheduling):  # type: ignore[misc]
     """Runs the tests of a file in one process, and in one as well all files that share predictions of all servers.
 
-    Each golden page goes to the process that is free.
+    So do the files about the published study, which share its frontiers. Each golden page goes to the process that is
+    free.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file = str(super()._split_scope(nodeid))
         if file.startswith("tests/golden/"):
             return nodeid
+        if file.startswith("tests/studies/"):
+            return "tests/studies"
         return _SHARED if _shares(self.config.rootpath / file) else file
 
 
@@ -65,9 +69,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Together | 
     return _Together(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest in one process begins first; golden pages, which any process may take, come last."""
+
+    def place(item: pytest.Item) -> int:
+        if item.nodeid.startswith("tests/golden/"):
+            return 2
+        return int(not (item.nodeid.startswith("tests/studies/") or _shares(item.path)))
+
+    items.sort(key=place)
+
+
 def pytest_collection_finish() -> None:
     """Keep thousands of collected tests out of what is looked through for garbage: a twentieth of all time."""
     gc.freeze()
+    gc.set_threshold(100_000)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -86,6 +102,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def _shared_catalog() -> Iterator[None]:
     """Tests share entries of the catalog, which none of them changes: copies take a third of their time."""
     with catalog.uncopied():
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _facts_once() -> Iterator[None]:
+    """Facts of shared engines at a version are validated once, as entries of the catalog are."""
+    at, known = EngineSpec.at, dict[tuple[int, str | None], tuple[EngineSpec, EngineVersion]]()
+
+    def once(engine: EngineSpec, version: str | None = None) -> EngineVersion:
+        if (id(engine), version) not in known:
+            known[id(engine), version] = engine, at(engine, version)
+        return known[id(engine), version][1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(EngineSpec, "at", once)
         yield
 
 
@@ -149,6 +180,9 @@ def _start() -> Callable[[], None]:
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
     """Runs ``inference-econ`` with some arguments in an empty folder."""
     start = _start()
+    # A process that ends keeps its garbage; this one goes on, and would keep that of each command.
+    monkeypatch.setattr(gc, "freeze", lambda: None)
+    monkeypatch.setattr(gc, "set_threshold", lambda *_: None)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "118")
     monkeypatch.setenv("LINES", "40")

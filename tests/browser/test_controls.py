@@ -243,6 +243,7 @@ def _paste(page: Page, text: str) -> None:
     page.get_by_role("button", name="Read text").click()
 
 
+@pytest.mark.long
 def test_a_result_of_ones_own_is_held_against_the_chosen_deployment(page: Page, server: str) -> None:
     open_page(page, server)
 
@@ -291,6 +292,7 @@ def test_another_model_begins_in_the_formats_that_it_is_published_in(page: Page,
     assert page.locator(".error").count() == 0
 
 
+@pytest.mark.long
 def test_on_a_phone_the_picture_comes_before_the_controls(page: Page, server: str) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     open_page(page, server)

@@ -14,7 +14,7 @@ import pytest
 
 import inference_econ as ie
 from tests.commands import Command
-from tests.reading import tables
+from tests.reading import FIXTURES, tables
 
 #: What the installed script does, from where the interpreter itself is ready.
 BEGUN: str = tables(Path(__file__))["BEGUN"]
@@ -26,7 +26,7 @@ def test_too_much_work_is_refused_with_what_makes_it_less(
     refused: Command, seconds: int, arguments: list[str], message: str
 ) -> None:
     with ie.allow(seconds=seconds):  # ten minutes are; these refusals come sooner
-        outcome = refused(*arguments)
+        outcome = refused(*(str(word).replace("FIXTURES", str(FIXTURES)) for word in arguments))
     assert message in outcome.err
     assert len(outcome.err.splitlines()) == 1
 

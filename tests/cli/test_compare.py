@@ -10,11 +10,12 @@ import pytest
 from tests.commands import Command, record
 
 SUBJECT = ("compare", "llama_3_8b", "--on", "h100_sxm", "--max-instance-gpus", 2)
+TOGETHER = ("--aggregated", "--no-speculation", "--engine", "vllm")
 
 
 @pytest.mark.rows
 def test_what_is_repeated_is_compared(command: Command, options: list[str], labels: list[str]) -> None:
-    outcome = command(*SUBJECT, *options, "--format", "json")
+    outcome = command(*SUBJECT, *TOGETHER, *options, "--format", "json")
     assert outcome.code == 0, outcome.err
     series = json.loads(outcome.out)["series"]
     assert [one["label"] for one in series] == labels
@@ -36,12 +37,12 @@ def test_prices_speeds_pins_and_what_ifs(command: Command) -> None:
         assert one["dollars_per_accelerator_hour"] == price
         assert [cost["tokens_per_second_per_user"] for cost in one["costs"]] == [20.0, 50.0]
         assert {(point["layout"]["tp"], point["batch"]) for point in one["points"]} == {(2.0, 100.0)}
-    both = command(*SUBJECT, "--price", "2.5", "--format", "json")
+    both = command(*SUBJECT, "--decode-only", "--price", "2.5", "--format", "json")
     assert json.loads(both.out)["series"][0]["dollars_per_accelerator_hour"] == 2.5
 
 
 def test_services_are_asked_for_as_in_frontier(command: Command) -> None:
-    asked = ("--cached", 1000, "--slots", 16, "--token-budget", 512, "--tpot", 9)
+    asked = (*TOGETHER, "--cached", 1000, "--slots", 16, "--token-budget", 512, "--tpot", 9)
     outcome = command(*SUBJECT, *asked, "--format", "json")
     assert outcome.code == 0, outcome.err
     (series,) = json.loads(outcome.out)["series"]

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from tests.commands import Command, record, rows
-from tests.reading import tables
-
-#: Commands that predict, and what of their rows is uncertain.
-COMMANDS: dict[str, list[Any]] = tables(Path(__file__))["COMMANDS"]
 
 
 @pytest.mark.rows
@@ -26,7 +19,8 @@ def test_every_row_is_a_bound(command: Command, asked: list[object]) -> None:
 
 @pytest.mark.parametrize("chips", [("tpu_v5e", "h100_sxm"), ("h100_sxm", "tpu_v5e")])
 def test_a_pool_of_such_chips_makes_the_pair_a_bound(command: Command, chips: tuple[str, str]) -> None:
-    asked = ("recommend", "llama_3_8b", chips[0], "--decode-on", chips[1], "--disaggregated", "--request-rate", 1)
+    pools = ("--decode-on", chips[1], "--disaggregated", "--max-instance-gpus", 2, "--no-speculation")
+    asked = ("recommend", "llama_3_8b", chips[0], *pools, "--request-rate", 1)
     assert record(command, *asked)["choices"][0]["bound"] is True
     assert {row["bound"] for row in rows(command, *asked)} == {"True"}
     assert record(command, "frontier", *asked[1:-2])["bound"] is True

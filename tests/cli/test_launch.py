@@ -30,17 +30,17 @@ def answer(tmp_path: Path, command: Command) -> Path:
     return _answer(tmp_path, command, "vllm")
 
 
-#: Answers of recommend by their engine, computed once for all tests.
-ANSWERS: dict[str, str] = {}
+#: Answers of recommend by what was asked, computed once for all tests.
+ANSWERS: dict[tuple[str, ...], str] = {}
 
 
-def _answer(folder: Path, command: Command, engine: str) -> Path:
+def _answer(folder: Path, command: Command, engine: str, asked: Sequence[str] = PINNED) -> Path:
     """An answer of recommend for an engine."""
-    path = folder / "answer.json"
-    if engine not in ANSWERS:
-        assert command("recommend", *PINNED, "--engine", engine, "-o", path).code == 0
-        ANSWERS[engine] = path.read_text()
-    path.write_text(ANSWERS[engine])
+    path, words = folder / "answer.json", (*asked, "--engine", engine)
+    if words not in ANSWERS:
+        assert command("recommend", *words, "-o", path).code == 0
+        ANSWERS[words] = path.read_text()
+    path.write_text(ANSWERS[words])
     return path
 
 
@@ -312,9 +312,10 @@ def test_an_answer_of_a_version_is_started_as_that_version_was_predicted(command
 @pytest.mark.parametrize(("engine", "version"), VERSIONS)
 @pytest.mark.rows
 def test_layouts_and_formats_are_read_by_every_version(
-    command: Command, asked: list[str], engine: str, version: str
+    command: Command, tmp_path: Path, asked: list[str], engine: str, version: str
 ) -> None:
-    text = command("launch", *asked, "--request-rate", "1", "--to", engine, "--engine-version", version).out
+    answer = _answer(tmp_path, command, engine, (*asked, "--aggregated", "--request-rate", "1"))
+    text = command("launch", answer, "--to", engine, "--engine-version", version).out
     assert _parsed(text, engine, version)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from inference_econ.inputs import catalog
 from inference_econ.report import gallery
 from tests.commands import Command, record
 from tests.reading import tables
@@ -71,6 +72,14 @@ def test_a_users_scenario(command: Command, tmp_path: Path) -> None:
     assert "8 bits" in outcome.out
     assert "8 bits" in (tmp_path / "mine.svg").read_text(encoding="utf-8")
     assert command("paper", "figure", "mine.yaml").err == "wrote mine.svg\n"
+
+
+def test_a_result_without_curves_has_no_figure(refused: Command, tmp_path: Path) -> None:
+    text = (catalog.folder("scenarios") / "seeds" / "speculative_sampling.yaml").read_text(encoding="utf-8")
+    (tmp_path / "mine.yaml").write_text(text.replace("rounds: 1000000", "rounds: 1000"), encoding="utf-8")
+    said = refused("paper", "figure", "mine.yaml", "-o", "a.svg").warned
+    assert "Speculative sampling: the result has no figure. 'paper table' prints it." in said
+    assert not (tmp_path / "a.svg").exists()
 
 
 @pytest.fixture

@@ -52,16 +52,10 @@ def test_help_and_wrong_names_load_nothing_heavy(arguments: list[str], code: int
     assert loaded & HEAVY <= ({"pydantic", "yaml"} if "unknown" in answer else set())
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        *("show gpu h100_sxm", "frontier llama_3_8b h100_sxm --instance-gpus 1"),
-        "infer --offer input=0.9,output=0.9,speed=90,on=h100_sxm --samples 300",
-    ],
-)
-def test_an_answer_without_a_picture_loads_no_drawing(tmp_path: Path, question: str) -> None:
-    process = _process(*question.split(), folder=tmp_path)
+def test_an_answer_without_a_picture_loads_no_drawing(tmp_path: Path) -> None:
+    process = _process("frontier", "llama_3_8b", "h100_sxm", "--instance-gpus", "1", "--decode-only", folder=tmp_path)
     assert process.returncode == 0
+    assert "Traceback" not in process.stderr
     assert not DRAWING & set(process.stderr.splitlines()[-1].split())
 
 
@@ -111,15 +105,10 @@ def test_descriptions_of_fields_are_not_read_where_nobody_asks_for_a_schema() ->
     assert _python(code) == ["0"]
 
 
-def test_a_real_process_has_the_exit_codes(tmp_path: Path) -> None:
-    for arguments, code in (
-        (["explain", "llama_3_8b", "h100_sxm", "--quiet"], 0),
-        (["explain", "llama_3_70b", "h100_sxm", "--tp", "1"], 1),
-    ):
-        process = _process(*arguments, folder=tmp_path)
-        assert process.returncode == code
-        assert "Traceback" not in process.stderr
-        assert ("Error: " in process.stderr) == (code != 0)
+def test_a_real_process_has_the_exit_code_of_what_does_not_fit(tmp_path: Path) -> None:
+    process = _process("explain", "llama_3_70b", "h100_sxm", "--tp", "1", folder=tmp_path)
+    assert process.returncode == 1
+    assert "Traceback" not in process.stderr and "Error: " in process.stderr
 
 
 def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
@@ -138,17 +127,16 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
 
 
 def test_characters_that_a_terminal_lacks_are_no_error(tmp_path: Path) -> None:
-    for encoding in ("ascii", "latin-1"):
-        process = subprocess.run(
-            [sys.executable, "-c", PLAIN, "explain", "llama_3_8b", "h100_sxm"],
-            capture_output=True,
-            check=False,
-            cwd=tmp_path,
-            env={"PYTHONIOENCODING": encoding, "PATH": ""},
-            timeout=60,
-        )
-        assert process.returncode == 0, process.stderr
-        assert b"weight reads" in process.stdout
+    process = subprocess.run(
+        [sys.executable, "-c", PLAIN, "explain", "llama_3_8b", "h100_sxm"],
+        capture_output=True,
+        check=False,
+        cwd=tmp_path,
+        env={"PYTHONIOENCODING": "ascii", "PATH": ""},
+        timeout=60,
+    )
+    assert process.returncode == 0, process.stderr
+    assert b"weight reads" in process.stdout
 
 
 def test_an_interrupt_is_told_in_a_word(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

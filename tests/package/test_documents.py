@@ -29,7 +29,7 @@ LONG = {
     *(f"evidence/{name}.md" for name in ("agents", "infer", "offers")),
     *(f"howto/{name}.md" for name in ("buy", "calibrate", "fleet", "launch_files", "pictures", "confidence", "python")),
     *(f"howto/{name}.md" for name in ("rollout", "sweeps", "traces", "uncertainty", "watch", "what_if")),
-    *(f"model/{name}.md" for name in ("attention", "kernels", "market", "prompt_ways", "published_model")),
+    *(f"model/{name}.md" for name in ("attention", "kernels", "market", "prompt_ways")),
 }
 TRADES = {
     *("serving_engineer", "capacity_planner", "price_setter", "coding_agents", "chip_strategist", "model_architect"),

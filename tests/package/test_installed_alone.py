@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from tests.reading import tables
 
 _STUDIES = ("SALib", "pyarrow")
 
 
-def _run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """A command in a process that finds none of the packages of studies."""
-    program = (
-        "import importlib.util, sys\n"
-        f"gone = {_STUDIES}\n"
-        "sys.modules.update(dict.fromkeys(gone))\n"
-        "find = importlib.util.find_spec\n"
-        "importlib.util.find_spec = lambda name, *rest: None if name in gone else find(name, *rest)\n"
-        f"sys.argv = ['inference-econ', *{arguments}]\n"
-        "from inference_econ_cli.main import run; run()"
-    )
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=folder)
+#: Commands in one process that finds none of the packages of studies, each with its exit code.
+_PROGRAM = """\
+import importlib, importlib.util, json, sys
+gone, commands = {gone}, json.loads(sys.argv[1])
+sys.modules.update(dict.fromkeys(gone))
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name in gone else find(name, *rest)
+main = importlib.import_module("inference_econ_cli.main")
+for words in commands:
+    main.app(words, standalone_mode=False)
+    print(f"\\n@{{words[0]}}")
+"""
+COMMANDS: list[list[str]] = tables(Path(__file__))["COMMANDS"]
 
 
-@pytest.mark.rows
-def test_answers_need_nothing_of_studies(tmp_path: Path, arguments: list[str]) -> None:
-    done = _run(*arguments, folder=tmp_path)
+def test_answers_need_nothing_of_studies(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM.format(gone=_STUDIES), json.dumps(COMMANDS)],
+        capture_output=True, text=True, check=False, cwd=tmp_path,
+    )  # fmt: skip
     assert (done.returncode, done.stderr.count("Error")) == (0, 0), done.stderr
-    assert done.stdout.count("\n") > 5 or (tmp_path / "figure.svg").stat().st_size > 10_000
+    for words, printed in zip(COMMANDS, re.split(r"\n@\w+\n", done.stdout), strict=False):
+        picture = next((tmp_path / word for word in words if word.endswith(".svg")), None)
+        assert printed.count("\n") > 5 or (picture is not None and picture.stat().st_size > 10_000), words

@@ -7,7 +7,13 @@ from inference_econ.inputs import Settings
 from inference_econ.studies.settings import frontier_of, number, with_numbers
 
 QUESTION = Settings(
-    model="deepseek_v3", hardware="h200_sxm", weights="fp8_block", acceptance=0.8, changes=("hardware.watts=900 W",)
+    model="deepseek_v3",
+    hardware="h200_sxm",
+    weights="fp8_block",
+    tp=8,
+    arrangement="aggregated",
+    acceptance=0.8,
+    changes=("hardware.watts=900 W",),
 )
 
 

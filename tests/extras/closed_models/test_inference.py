@@ -286,6 +286,7 @@ def test_draws_that_a_chip_cannot_hold_do_not_count() -> None:
     assert dataclasses.is_dataclass(draws)
 
 
+@pytest.mark.long
 def test_open_models_treated_as_closed_as_the_documents_say() -> None:
     """Of twelve models either size of nine lies in its interval of 80 %."""
     total, active, _ = ie.run("studies/open_as_closed").tables

@@ -163,6 +163,7 @@ def test_decode_reads_one_embedding_and_the_study_multiplies_two() -> None:
     assert _ours("decode_intensity")["paper"] == pytest.approx(expected, rel=2e-3)
 
 
+@pytest.mark.long
 def test_pools_cannot_save_more_than_prompts_cost() -> None:
     """Decode alone, of the same layouts, is cheaper than any pool that answers."""
     asked = Settings(

@@ -21,8 +21,8 @@ from inference_econ.serving import Service, loaded
 from inference_econ.serving.simulation import simulator
 
 EXACTLY = 1e-12
-#: One in so many shipped deployments is asked about [1].
-APART = 3
+#: One in so many shipped deployments is asked about, and one in so many of those with pools [1].
+APART, POOLS_APART = 3, 5
 
 
 @cache
@@ -69,6 +69,9 @@ def predictions(loads: tuple[str, ...], pools: bool) -> tuple[Prediction, ...]:
         for row in shipped()
         if row.load in loads and (row.decode is not None) == pools and (pools or row.tp is not None)
     ]
+    if pools:
+        some = list(dict.fromkeys(map(bare, rows)))[::POOLS_APART]
+        rows = [row for row in rows if bare(row) in some]
     return tuple(prediction for prediction in predict(rows, profile) if not prediction.skipped)
 
 
