@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -60,8 +60,7 @@ class StepCosts:
     busy: Mapping[str, Array]
 
 
-@dataclass(frozen=True, slots=True)
-class Roofline:
+class Roofline(NamedTuple):
     """Arithmetic and memory time of one or all operators [s].
 
     ``shown`` is the share of the shorter of both times that does not overlap with the longer [1].

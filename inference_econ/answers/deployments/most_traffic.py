@@ -321,17 +321,20 @@ def _fullest(
     """Instances at the largest rate that meets the SLOs; None if this rate does not exceed ``least``."""
     arrivals = as_poisson(service.requests, arrival_scv).among(replicas)
 
+    @cache
+    def load(rate: float) -> Loaded:
+        return loaded(service, rate / replicas, arrivals=arrivals)
+
     def broken(rate: float) -> str | None:
-        return targets.first_violated(loaded(service, rate / replicas, arrivals=arrivals))
+        return targets.first_violated(load(rate))
 
     if least > 0.0 and broken(least) is not None:
         return None
     low, high = capacity.most(lambda rate: broken(rate) is None, least, most, _HALVINGS)
     if low <= least * (1.0 + 1e-6):
         return None
-    load = loaded(service, low / replicas, arrivals=arrivals)
     bill = float(service.setup.dollars_per_hour(replicas, service.accelerators))
-    return Deployment(service, replicas, load, bill, broken(max(high, low * _MORE)) or "capacity")
+    return Deployment(service, replicas, load(low), bill, broken(max(high, low * _MORE)) or "capacity")
 
 
 def output_record(choice: Deployment) -> dict[str, float]:
