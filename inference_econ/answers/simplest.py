@@ -91,17 +91,13 @@ def worth_their_complexity(choices: Sequence[DeploymentT], cost: Callable[[Deplo
     cost : callable
         Function that returns the cost of a deployment, in any unit.
     """
+    seen = [(choice.complexity, choice.service.setup.hardware.name, cost(choice)) for choice in choices]
 
-    def is_worth(choice: DeploymentT) -> bool:
-        chip = choice.service.setup.hardware.name
-        simpler = (
-            cost(other)
-            for other in choices
-            if other.complexity < choice.complexity and other.service.setup.hardware.name == chip
-        )
-        return cost(choice) * (1.0 + SIMPLER) < min(simpler, default=math.inf)
+    def is_worth(level: int, chip: str, paid: float) -> bool:
+        simpler = (other for below, beside, other in seen if below < level and beside == chip)
+        return paid * (1.0 + SIMPLER) < min(simpler, default=math.inf)
 
-    return [choice for choice in choices if is_worth(choice)]
+    return [choice for choice, facts in zip(choices, seen, strict=True) if is_worth(*facts)]
 
 
 def frontier_points(seconds: Array, costs: Array, levels: Indices) -> Indices:

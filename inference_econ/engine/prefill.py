@@ -18,7 +18,7 @@ from inference_econ.engine.layouts.plans import Plans, attention_groups, dealt, 
 from inference_econ.engine.operators.table import Collective
 from inference_econ.engine.operators.work import Work
 from inference_econ.engine.setup import Setup
-from inference_econ.engine.step import host_seconds, overhead_seconds, step_seconds, takes_turns
+from inference_econ.engine.step import host_seconds, overhead_seconds, step_seconds, takes_turns, without_levels
 from inference_econ.inputs import BYTES_PER_ELEMENT, Assumptions
 
 Number = TypeVar("Number", float, Array)
@@ -94,8 +94,15 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
     prompt is processed in equal chunks. Each chunk reads the KV cache of the chunks before it. Without
     ``prefill_chunk``, one step processes all tokens.
     """
+    factor = over_operators(setup, replace(plans, batch=prompts_together(setup, plans), new_tokens=tokens))
+    alone = without_levels(setup, plans, ("prefill", tokens, cached), lambda: _operators(setup, plans, tokens, cached))
+    seconds, busy, full = (factor * part for part in (alone.seconds, alone.busy_seconds, alone.full_seconds))
+    return replace(alone, seconds=seconds, busy_seconds=busy, full_seconds=full)
+
+
+def _operators(setup: Setup, plans: Plans, tokens: float, cached: float) -> Prefill:
+    """Prefill times of the operators, without measured factors; see :func:`prefill`."""
     together = prompts_together(setup, plans)
-    factor = over_operators(setup, replace(plans, batch=together, new_tokens=tokens))
     assumed, limit = setup.assumptions, setup.assumptions.serving.prefill_chunk
     if assumed.attention.cache == "recomputed":
         tokens, cached, limit = tokens + cached, 0.0, 0
@@ -127,7 +134,7 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
         passed = fastest_cut(even, reading)
     seconds = passed + gathering + step * ((chunks - 1.0) / plans.pp)
     busy, full_busy = step * (chunks / reading.batch), full * (chunks / together)
-    return Prefill(factor * seconds, factor * busy, factor * full_busy, chunks, share)
+    return Prefill(seconds, busy, full_busy, chunks, share)
 
 
 def over_operators(setup: Setup, plans: Plans) -> Array | float:

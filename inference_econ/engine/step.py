@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from inference_econ.engine.power import CLOCKS, at_clock, capped_seconds, chip_p
 from inference_econ.engine.setup import Setup
 from inference_econ.inputs import BYTES_PER_ELEMENT, TensorLayout
 
+T = TypeVar("T")
 #: Parts of the time of a step. Arithmetic and memory traffic include only time that does not overlap with the other.
 PARTS = (
     "compute",
@@ -58,8 +60,7 @@ class StepCosts:
     busy: Mapping[str, Array]
 
 
-@dataclass(frozen=True, slots=True)
-class Roofline:
+class Roofline(NamedTuple):
     """Arithmetic and memory time of one or all operators [s].
 
     ``shown`` is the share of the shorter of both times that does not overlap with the longer [1].
@@ -105,13 +106,51 @@ def step_seconds(setup: Setup, plans: Plans, work: Work | None = None) -> list[A
     Implements eq. (29) of Erdil (2025) for ``overlap: step``. With ``operator``, each operator has its own roofline.
     With ``none``, arithmetic and memory traffic do not overlap.
     """
-    work = setup.work(plans) if work is None else work
     if setup.hardware.power_cap is not None:
         chip = chip_power(setup.hardware)
         assert chip is not None
+        work = setup.work(plans) if work is None else work
         joules = step_joules(setup, chip, plans)
         by_cut = zip(*(step_seconds(at_clock(setup, clock), plans, work) for clock in CLOCKS), strict=True)
         return [capped_seconds(joules, list(times), chip) for times in by_cut]
+    measured = 1.0 if plans.prefill else setup.measured_factor(plans, prefill=False)
+    totals = without_levels(setup, plans, "step", lambda: _unmeasured_seconds(setup, plans, work))
+    return [np.broadcast_to(total * measured, plans.shape) for total in totals]
+
+
+#: Maximum number of cached results [1], and the results with their setups.
+_MOST_KNOWN = 256
+_KNOWN: dict[tuple[object, ...], tuple[Setup, Any]] = {}
+
+
+def without_levels(setup: Setup, plans: Plans, what: object, compute: Callable[[], T]) -> T:
+    """Cached result of a function, which setups with different measured corrections or prices share.
+
+    Parameters
+    ----------
+    setup, plans : Setup, Plans
+        Arguments of the function. It must not read the measured corrections.
+    what : hashable
+        Name of the function, and its other arguments.
+    compute : callable
+        Function.
+    """
+    # Setups in the cache keep these objects alive, so that no other object gets their identity.
+    objects = map(id, (setup.model, setup.hardware, setup.assumptions, *setup.engines))
+    lengths = setup.context, setup.spread, setup.shared_prefix, setup.contexts
+    key = (what, *objects, setup.precision, *lengths, plans.contents)
+    found = _KNOWN.get(key)
+    if found is None:
+        if len(_KNOWN) >= _MOST_KNOWN:
+            _KNOWN.clear()
+        found = _KNOWN[key] = setup, compute()
+    result: T = found[1]
+    return result
+
+
+def _unmeasured_seconds(setup: Setup, plans: Plans, work: Work | None) -> list[Array]:
+    """Values of :func:`step_seconds` without measured corrections."""
+    work = setup.work(plans) if work is None else work
     alone, exchanged = _alone_and_exchanged(setup, work)
     host = host_seconds(setup, work)
     totals = [np.maximum(alone + seconds - hidden_seconds(setup, work, seconds), host) for seconds in exchanged]
@@ -126,8 +165,7 @@ def step_seconds(setup: Setup, plans: Plans, work: Work | None = None) -> list[A
     overhead, streamed = overhead_seconds(setup, plans) + cpu_seconds(setup, work), streamed_seconds(setup, plans)
     if np.any(streamed):
         totals = [np.maximum(total, streamed) for total in totals]
-    measured = 1.0 if plans.prefill else setup.measured_factor(plans, prefill=False)
-    return [np.broadcast_to((total + overhead) * measured, plans.shape) for total in totals]
+    return [total + overhead for total in totals]
 
 
 def takes_turns(setup: Setup, plans: Plans) -> npt.NDArray[np.bool_] | None:

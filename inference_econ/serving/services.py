@@ -264,10 +264,15 @@ class Services:
         return self.steady()
 
     @cached_property
+    def prompts(self) -> PromptTimes:
+        """Prefill times of single prompts by length; arrays of shape (n, 1, m)."""
+        plans = self.plans.column(np.ones((len(self), 1)))
+        return PromptTimes.of(self.setup, plans, self.requests, self.speculation)
+
+    @property
     def prompt(self) -> Prefill:
         """Prefill of a single prompt, averaged over prompt lengths; arrays of shape (n, 1)."""
-        plans = self.plans.column(np.ones((len(self), 1)))
-        return PromptTimes.of(self.setup, plans, self.requests, self.speculation).mean
+        return self.prompts.mean
 
     @property
     def running(self) -> Array:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
@@ -33,9 +34,9 @@ from inference_econ.serving import (
 
 #: Number of bisections between a rate that meets the SLOs and one that misses them [1].
 _HALVINGS = 20
-#: Bisections if every load is simulated [1].
-_PLAYED = 7
-#: Factor on the rate; at this higher rate, the first violated constraint is the limiting one [1].
+#: Rates that can be simulated, in equal steps up to the analytical rate [1].
+_STEPS = 128
+#: Factor on the rate that shows the limiting constraint [1].
 _MORE = 1.02
 
 
@@ -110,21 +111,38 @@ def most_traffic(
     The largest steady request rate of a layout within the SLOs is an upper bound on its load. Layouts are evaluated in
     descending order of this bound. A layout is dropped if it misses the SLOs at the best rate found so far for its
     instance size.
+
+    The analytical rate is an upper bound on the simulated rate. A deployment is simulated only if it is in the result
+    with its analytical rate, or if its rate limits the search for disaggregated deployments.
     """
     candidates = as_candidates(offers)
     arrival_scv = arrivals_of(candidates[0].services.requests, arrival_scv).scv
     failures, choices = list[Exception](), list[Deployment]()
+    both = [candidate.services for candidate in candidates if candidate.pools is None]
     try:
-        both = [candidate.services for candidate in candidates if candidate.pools is None]
         choices += _together(both, means, targets, arrival_scv, most) if both else []
     except NothingFitsError as error:
         failures.append(error)
+    analytical = set(map(id, choices[1:]))
+
+    def simulated(select: Callable[[], Sequence[Deployment]]) -> Sequence[Deployment]:
+        """Selection of which every deployment has been simulated; simulations may change the selection."""
+        while waiting := [choice for choice in select() if id(choice) in analytical]:
+            analytical.remove(id(waiting[0]))
+            place = next(place for place, choice in enumerate(choices) if choice is waiting[0])
+            choices[place : place + 1] = filter(None, [_played(waiting[0], targets, arrival_scv)])
+        return select()
+
+    def fastest(chip: str) -> list[Deployment]:
+        """Aggregated deployment on a GPU with the largest rate."""
+        alike = (choice for choice in choices if choice.fleet is None and _chip(choice) == chip)
+        return sorted(alike, key=_seconds)[:1]
+
     for candidate in candidates:
         if candidate.pools is None:
             continue
-        chip = candidate.services.setup.hardware.name
-        alike = [choice for choice in choices if choice.fleet is None and _chip(choice) == chip]
-        least = (1.0 + SIMPLER) * max((choice.requests_per_second for choice in alike), default=0.0)
+        best = simulated(partial(fastest, candidate.services.setup.hardware.name))
+        least = (1.0 + SIMPLER) * best[0].requests_per_second if best else 0.0
         try:
             terms = DisaggregationTerms(targets, arrival_scv)
             fuller = replace(terms, fullest=terms.kept.fullest)
@@ -136,7 +154,7 @@ def most_traffic(
             choices.append(Deployment.of_pools(fleet))
     if not choices:
         raise failures[0] if both else min(failures, key=_lacking)
-    ranked = some_of_each_chip(sorted(choices, key=_rank), most)
+    ranked = simulated(lambda: some_of_each_chip(sorted(choices, key=_rank), most))
     return MostTraffic(tuple(ranked), targets, sum(map(len, candidates)), arrival_scv, means)
 
 
@@ -151,7 +169,10 @@ def _lacking(failure: Exception) -> float:
 def _together(
     offers: Sequence[Services], means: Means, targets: Targets, arrival_scv: float, most: int
 ) -> list[Deployment]:
-    """Largest rates of aggregated instances; at most one result for each item of ``offers`` and instance size."""
+    """Largest rates of aggregated instances; at most one result for each item of ``offers`` and instance size.
+
+    Only the first deployment has been simulated, and the rates of the others are upper bounds.
+    """
     within, replicas = instances_within(offers, means)
     bounds = sorted(
         (
@@ -180,11 +201,11 @@ def _together(
         if choice is not None:
             kept[key] = choice
     ranked = some_of_each_chip(sorted(worth_their_complexity(list(kept.values()), _seconds), key=_rank), most)
-    best = [_played(choice, targets, arrival_scv) for choice in ranked]
-    carrying = [choice for choice in best if choice is not None]
-    if not carrying:
-        raise NothingFitsError(nothing_kept(within, targets, partial(_keeps, arrival_scv)))
-    return carrying
+    for place, choice in enumerate(ranked):
+        best = _played(choice, targets, arrival_scv)
+        if best is not None:
+            return [best, *ranked[place + 1 :]]
+    raise NothingFitsError(nothing_kept(within, targets, partial(_keeps, arrival_scv)))
 
 
 def _seconds(choice: Deployment) -> float:
@@ -229,21 +250,29 @@ def _played(choice: Deployment, targets: Targets, arrival_scv: float) -> Deploym
     """
     if not needs_simulation(choice.service, choice.load):
         return choice
-    play = simulate_where_needed(choice.service, arrivals_of(choice.service.requests, arrival_scv))
-    most = choice.load.requests_per_second
-    promised = targets.predicted(choice.service)
-
-    def load(rate: float) -> Loaded:
-        return play(rate, choice.replicas)
+    service, step = choice.service, choice.load.requests_per_second / _STEPS
+    play = simulate_where_needed(service, arrivals_of(service.requests, arrival_scv))
+    promised = targets.predicted(service)
 
     @cache
-    def broken(rate: float) -> str | None:
-        return promised.first_violated(load(rate))
+    def load(number: int) -> Loaded:
+        return play(number * step, choice.replicas)
 
-    low, high = capacity.most(lambda rate: broken(rate) is None, 0.0, most, _PLAYED)
-    if low == most:
-        return replace(choice, load=load(most))
-    return None if low == 0.0 else replace(choice, load=load(low), binding=broken(high) or "capacity")
+    def broken(number: int) -> str | None:
+        return promised.first_violated(load(number))
+
+    if broken(_STEPS) is None:
+        return replace(choice, load=load(_STEPS))
+    # The search starts where the analytical model, scaled to the simulation, misses the SLOs.
+    scaled, calm = promised.like(choice.load, load(_STEPS)), choice.load.arrivals
+
+    def likely(number: int) -> bool:
+        return scaled.first_violated(loaded(service, number * step, arrivals=calm)) is not None
+
+    guess = bisect_left(range(1, _STEPS), True, key=likely)
+    place = capacity.fewest_near(lambda place: broken(place + 1) is not None, min(guess, _STEPS - 2), _STEPS - 1)
+    kept = _STEPS - 1 if place is None else place
+    return None if not kept else replace(choice, load=load(kept), binding=broken(kept + 1) or "capacity")
 
 
 def instances_within(offers: Sequence[Services], means: Means) -> tuple[list[Services], list[Indices]]:
@@ -294,17 +323,20 @@ def _fullest(
     """Instances at the largest rate that meets the SLOs; None if this rate does not exceed ``least``."""
     arrivals = as_poisson(service.requests, arrival_scv).among(replicas)
 
+    @cache
+    def load(rate: float) -> Loaded:
+        return loaded(service, rate / replicas, arrivals=arrivals)
+
     def broken(rate: float) -> str | None:
-        return targets.first_violated(loaded(service, rate / replicas, arrivals=arrivals))
+        return targets.first_violated(load(rate))
 
     if least > 0.0 and broken(least) is not None:
         return None
     low, high = capacity.most(lambda rate: broken(rate) is None, least, most, _HALVINGS)
     if low <= least * (1.0 + 1e-6):
         return None
-    load = loaded(service, low / replicas, arrivals=arrivals)
     bill = float(service.setup.dollars_per_hour(replicas, service.accelerators))
-    return Deployment(service, replicas, load, bill, broken(max(high, low * _MORE)) or "capacity")
+    return Deployment(service, replicas, load(low), bill, broken(max(high, low * _MORE)) or "capacity")
 
 
 def output_record(choice: Deployment) -> dict[str, float]:

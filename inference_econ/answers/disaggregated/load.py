@@ -503,7 +503,7 @@ def until_read(pools: Pools, layouts: tuple[int, int], count: int, queue: queuei
     """
     inside, pool, places = seconds_inside(pools, layouts, count), pools.prefill, levels(drawn.count)
     latency = float(np.broadcast_to(pool.latency, len(pool.services))[layouts[0]])
-    of_prompt = pool.services.states.prompts.take(layouts[0]).beyond_mean(drawn.prompts(), np.zeros(drawn.count))
+    of_prompt = pool.services.prompts.take(layouts[0]).beyond_mean(drawn.prompts(), np.zeros(drawn.count))
     below = np.cumsum(queue.work, axis=-1).reshape(-1, inside.size)
     states_found = np.stack([np.searchsorted(states / states[-1], places) for states in below])
     times = inside[states_found].reshape((*queue.waiting.shape, drawn.count))

@@ -73,6 +73,12 @@ class Plans:
         """Common shape of the arrays."""
         return np.broadcast_shapes(*(np.shape(array) for array in self.arrays().values()))
 
+    @property
+    def contents(self) -> tuple[object, ...]:
+        """All fields, hashable."""
+        values = (getattr(self, entry.name) for entry in fields(self))
+        return tuple((value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value for value in values)
+
     def arrays(self) -> dict[str, Array]:
         """Fields that are arrays, by name."""
         values = ((entry.name, getattr(self, entry.name)) for entry in fields(self))

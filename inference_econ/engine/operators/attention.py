@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -176,7 +175,7 @@ def grouped_query_rows(table: OperatorTable, spec: GroupedQueryAttention, summed
         if spec.qk_norm == "full":
             size = 2.0 * BYTES_PER_ELEMENT["fp32"] * table.ranks / (table.ranks * table.groups)
             sums = Collective("all_reduce", table.ranks, table.domains(table.ranks), size)
-            norms = replace(norms, name="norms over ranks", collectives=table.waited_for(sums))
+            norms = norms._replace(name="norms over ranks", collectives=table.waited_for(sums))
         yield norms
     if spec.index_heads is not None and spec.index_head_dim is not None:
         yield scores(

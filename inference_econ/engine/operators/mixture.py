@@ -92,4 +92,4 @@ def _mixed(rows: Sequence[Operator], shares: npt.NDArray[np.float64], longer: fl
         changed[amount] = np.asarray(mean * longer)
         if np.any(mean):
             changed[padding] = np.asarray(taken / mean)
-    return replace(first, **changed)  # type: ignore[arg-type]
+    return first._replace(**changed)  # type: ignore[arg-type]

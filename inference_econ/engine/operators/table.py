@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -103,8 +104,7 @@ class Adapted:
     share: Array | float
 
 
-@dataclass(frozen=True, slots=True)
-class Operator:
+class Operator(NamedTuple):
     """One kind of operator. All amounts are per occurrence and per accelerator that runs the operator.
 
     Attributes
@@ -160,7 +160,7 @@ class Operator:
     activation_bytes_per_token: Array | float = 0.0
     kv_bytes_per_sequence: Array | float = 0.0
     shared_kv_bytes: Array | float = 0.0
-    collectives: Mapping[TensorLayout, tuple[Collective, ...]] = field(default_factory=dict)
+    collectives: Mapping[TensorLayout, tuple[Collective, ...]] = MappingProxyType({})
     on_attention_ranks: bool = False
     launches: float = 1.0
     padding: Array | float = 1.0
@@ -181,7 +181,7 @@ class Operator:
 
 def repeated(rows: Iterable[Operator], times: Array | float) -> list[Operator]:
     """Rows for equal layers; a token passes through ``times`` of them."""
-    return [replace(row, repeats=row.repeats * times) for row in rows]
+    return [row._replace(repeats=row.repeats * times) for row in rows]
 
 
 class OperatorTable:

@@ -7,7 +7,7 @@ that grow with the number of tokens are stored per token, which keeps the arrays
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -76,7 +76,7 @@ def mixer(table: OperatorTable, block: Block, pace: Array | float = 1.0) -> list
     summed = 0.0 if merged else table.hidden
     kind, times = block.attention.kind, block.layers * pace
     rows = MIXERS[kind](table, block.attention, summed)
-    return [replace(row, repeats=row.repeats * times, attention=kind) for row in rows]
+    return [row._replace(repeats=row.repeats * times, attention=kind) for row in rows]
 
 
 def feed_forward(table: OperatorTable, block: Block, pace: Array | float = 1.0) -> list[Operator]:
@@ -196,7 +196,7 @@ def decode_work(setup: Served, plans: Plans) -> Work:
     norms = list(pointwise(table, pace)) if assumptions.chip.pointwise == "counted" else []
     host_rows: tuple[Operator, ...] = ()
     if on_cpu := assumptions.cpu.layers / model.layers:
-        host_rows = tuple(replace(row, repeats=row.repeats * on_cpu) for row in (*operators, *norms))
+        host_rows = tuple(repeated((*operators, *norms), on_cpu))
         on_chip = np.where(table.tokens < assumptions.cpu.copied_from, 1.0 - on_cpu, 1.0)
         operators, norms = repeated(operators, on_chip), repeated(norms, on_chip)
     operators += [embedding, _pipeline(table), *norms, *sampling]

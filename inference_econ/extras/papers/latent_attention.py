@@ -134,8 +134,7 @@ def _unfused(table: OperatorTable, spec: LatentAttention, row: Operator) -> Oper
     scores = spec.query_heads * (10.0 * width + 2.0 * BYTES_PER_ELEMENT["fp32"])
     rotary = np.where(sequences > 1.0, 2.0 * spec.query_heads * spec.rope_head_dim * width, 0.0)
     moved = spec.kv_rank * width + scores * table.plans.new_tokens + rotary
-    return replace(
-        row,
+    return row._replace(
         kv_bytes_per_sequence=row.kv_bytes_per_sequence + moved * (table.context + table.plans.new_tokens),
         launches=row.launches + 6.0,
     )
@@ -146,8 +145,7 @@ def _copied(table: OperatorTable, spec: LatentAttention, row: Operator) -> Opera
     if row.name != "attention":
         return row
     moved = 2.0 * spec.query_heads * (spec.kv_rank + spec.rope_head_dim) * table.activation_width
-    return replace(
-        row,
+    return row._replace(
         activation_bytes_per_token=row.activation_bytes_per_token + moved,
         kv_bytes_per_sequence=row.kv_bytes_per_sequence + moved * (table.context + table.plans.new_tokens),
         launches=row.launches + 4.0,
@@ -160,10 +158,10 @@ def _multiplied(table: OperatorTable, spec: LatentAttention, row: Operator) -> O
         return _unfused(table, spec, row)
     if row.name == "latent up":
         rows, columns = _queries_multiplied(spec)
-        return replace(table.projection(row.name, [(rows, columns)], launches=2.0), attention="latent")
+        return table.projection(row.name, [(rows, columns)], launches=2.0)._replace(attention="latent")
     if row.name == "attention output":
         shape = (table.hidden, float(spec.query_heads * spec.kv_rank))
-        return replace(table.projection(row.name, [shape], output=True), attention="latent")
+        return table.projection(row.name, [shape], output=True)._replace(attention="latent")
     return row
 
 

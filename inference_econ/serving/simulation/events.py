@@ -385,6 +385,8 @@ class _Log:
         self.blocks_before, self.own = [0] * count, [-1] * count
         #: Tokens that need no prefill, and tokens that each memory had cached at the first admission.
         self.reused, self.found = [0] * count, [(0,) * places] * count
+        #: Request and number of its tokens, with the parts of these tokens: the last ones that were computed.
+        self.parts: tuple[tuple[int, int], Parts] = ((-1, 0), ())
         #: Generated tokens of each request at the end of the run.
         self.written = [0] * count
         #: Arrived requests, completed requests, and prefill tokens of all servers.
@@ -439,28 +441,28 @@ class ServerFleet:
 
     def play(self, stop_after: int | None = None) -> None:
         """Process arrivals and step ends until none are left, or until ``stop_after`` requests have completed."""
-        engines = self.everyone
+        engines, coming, now = self.everyone, self.coming, attrgetter("now")
         only, several = engines[0], len(engines) > 1
         while True:
-            engine = min(engines, key=attrgetter("now")) if several else only
-            if not self._received(engine.now):
-                if engine.now == math.inf:
-                    break
-                engine.end()
-                if stop_after is not None and self.log.ended >= stop_after:
-                    for other in engines:
-                        other.stop(engine.now)
-                    return
-                # Clients without a pause send new requests immediately, and the next step can process these requests.
-                while self._received(engine.now):
-                    pass
-                engine.begin()
+            engine = min(engines, key=now) if several else only
+            if coming and coming[0][0] <= engine.now:
+                self._receive()
+                continue
+            if engine.now == math.inf:
+                break
+            engine.end()
+            if stop_after is not None and self.log.ended >= stop_after:
+                for other in engines:
+                    other.stop(engine.now)
+                return
+            # Clients without a pause send requests that the next step can process.
+            while coming and coming[0][0] <= engine.now:
+                self._receive()
+            engine.begin()
         assert not any(map(requests_of, engines)), "requests wait for what nobody does"
 
-    def _received(self, until: float) -> bool:
-        """Deliver the next event unless it is later than a given time."""
-        if not self.coming or self.coming[0][0] > until:
-            return False
+    def _receive(self) -> None:
+        """Deliver the next event."""
         time, _, what = heapq.heappop(self.coming)
         if not isinstance(what, Sent):
             engine, request, attempt = what
@@ -476,7 +478,6 @@ class ServerFleet:
                 hits = [max(engine.found(request)) for engine in engines]
                 engine = engines[_nearest(hits, [requests_of(engine) for engine in engines])]
             engine.receive(request, time)
-        return True
 
     def ended(self, request: int, now: float) -> None:
         """Send the requests that were waiting for a completed one."""
@@ -554,12 +555,15 @@ class _Memory:
 
     def parts_of(self, request: int, tokens: int) -> Parts:
         """Runs of full cache blocks that the first tokens of a request occupy."""
-        if not self.shared:
-            return ()
-        before, own = self.log.before[request], self.log.own[request]
-        if own < 0:
-            return before
-        return joined(before, own, max(tokens // self.cache.block_tokens - self.log.blocks_before[request], 0))
+        log = self.log
+        before, own = log.before[request], log.own[request]
+        if not self.shared or own < 0:
+            return before if self.shared else ()
+        # All servers look for the same prompt.
+        if log.parts[0] != (request, tokens):
+            blocks = max(tokens // self.cache.block_tokens - log.blocks_before[request], 0)
+            log.parts = ((request, tokens), joined(before, own, blocks))
+        return log.parts[1]
 
     def remember(self, number: int, parts: Parts) -> None:
         """Insert a prompt into the prefix cache of a group and into the offload tiers before the run."""
@@ -639,9 +643,10 @@ class _Memory:
 
     def advance(self, steps: int) -> None:
         """Count completed decode steps."""
-        for group in range(len(self.blocks)):
-            self.blocks[group] += self.growth(group, steps)
-            self._make_room(group)
+        for group, writing in enumerate(self.writing):
+            if writing:
+                self.blocks[group] += self.growth(group, steps)
+                self._make_room(group)
         self.steps += steps
 
     def growth(self, group: int, steps: int) -> int:
@@ -658,7 +663,10 @@ class _Memory:
         """Limit the number of decode steps to those that fit in memory, at least one."""
         for group, writing in enumerate(self.writing):
             free = self.cache.blocks - self.blocks[group]
-            if not writing or self.growth(group, steps - 1) <= free or len(self.inside[group]) == 1:
+            # Each request needs at most one block more than those that the steps fill.
+            if writing * (steps // self.cache.block_tokens + 1) <= free or len(self.inside[group]) == 1:
+                continue
+            if self.growth(group, steps - 1) <= free:
                 continue
             low, high = 1, steps
             while high - low > 1:
@@ -712,7 +720,9 @@ class Engine:
 
     def begin(self) -> None:
         """Start the next step: admit requests, then prefill, decode or idle."""
-        if not self._evict() and (self.queued or self.brought):
+        memory = self.memory
+        full = memory is not None and max(memory.blocks) > memory.cache.blocks
+        if not (full and self._evict()) and (self.queued or self.brought):
             self.admit()
         if not self.decoding and self.soonest < math.inf:
             # An idle server has no scheduled steps, so a new prompt does not wait for them.
@@ -893,6 +903,9 @@ class Engine:
         work, most, total, longest, every = -math.inf, 0, 0, 0.0, 0.0
         for group in range(server.groups):
             beyond, tokens = 0.0, 0
+            if not self.admitted[group] and self.begun[group] is None:
+                work = max(work, 0.0)
+                continue
             for part in self._parts(group, ready):
                 beyond += part.beyond_seconds
                 tokens += part.tokens
