@@ -444,7 +444,7 @@ def _hung_up(port: int, log: Path) -> Row:
 
 
 def _requests(address: str) -> Iterator[Row]:
-    long = httpx.post(f"{address}/api/v1/texts", content='{"a": ' + 5000 * "9" + "}").json()["name"]
+    long = httpx.post(f"{address}/api/v1/texts", content='{"a": ' + 5000 * "9" + "}", timeout=60).json()["name"]
     asked = {"datasets": [long], "hardware": "h100_sxm", "model": "llama_3_8b", "tp": 1}
     reply = httpx.post(f"{address}/api/v1/validate", json=asked, timeout=60)
     found = int(reply.status_code >= 500)
@@ -459,7 +459,7 @@ def _requests(address: str) -> Iterator[Row]:
         f"refused after {seconds:.1f} s",
     )
     files = ("/etc/passwd", "../../etc/passwd", "file:///etc/passwd", str(ROOT / "pyproject.toml"), "own/../x.json")
-    questions = httpx.get(f"{address}/openapi.json").json()["paths"]
+    questions = httpx.get(f"{address}/openapi.json", timeout=60).json()["paths"]
     tried = found = 0
     for path in questions:
         name = path.rpartition("/")[2]
@@ -479,7 +479,7 @@ def _requests(address: str) -> Iterator[Row]:
                 found += reply.status_code >= 500 or "root:" in reply.text or "[build-system]" in reply.text
     yield Row("names of files in options over HTTP", tried, found)
     hosts = ("evil.example", "evil.com@127.0.0.1", "127.0.0.1.evil.example", "[", "0.0.0.0", "")
-    found = sum(httpx.get(f"{address}/", headers={"Host": host}).status_code != 400 for host in hosts)
+    found = sum(httpx.get(f"{address}/", headers={"Host": host}, timeout=60).status_code != 400 for host in hosts)
     yield Row("other names in `Host`", len(hosts), found)
 
 

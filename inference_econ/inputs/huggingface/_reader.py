@@ -116,7 +116,8 @@ class ConfigReader:
     def unused(self, *keys: str) -> None:
         """Mark sizes as read that this family does not use; the values must be integers."""
         for key in keys:
-            self.whole(key)
+            # Published classes divide by the number of KV heads, even where no parameter depends on it.
+            self.size_if(key) if key == "num_key_value_heads" else self.whole(key)
 
     def without(self, key: str, default: T) -> T:
         """Default of the published class for a missing key, recorded as assumed; None if the class has no such part."""
