@@ -735,11 +735,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kills", type=int, default=16, help="of calibrate and reproduce [16]")
     parser.add_argument("--setups", type=int, default=30, help="random ones whose frontiers are asked again [30]")
     parser.add_argument(
-        "attacks", nargs="*", metavar="ATTACK", help=f"the page keeps the rows of others: {', '.join(ATTACKS)} [all]"
-    )
+        "--attack", dest="attacks", action="append", choices=ATTACKS, default=[],
+        help="repeatable; the page keeps the rows of other attacks [all]",
+    )  # fmt: skip
     asked, console = parser.parse_args(arguments), Console(stderr=True)
-    if unknown := set(asked.attacks) - set(ATTACKS):
-        parser.error(f"unknown attack {', '.join(sorted(unknown))}; known: {', '.join(ATTACKS)}")
     rows = earlier() if asked.attacks else {}
     with tempfile.TemporaryDirectory() as folder:
         for name in asked.attacks or ATTACKS:
