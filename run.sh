@@ -313,7 +313,7 @@ benchmark)
     .venv/bin/python -m benchmarks.explorer "$@"
     ;;
 sturdiness)
-    # Into tests/fuzz/sturdiness.md; 10 minutes.
+    # Into tests/fuzz/sturdiness.md; 10 minutes. --attack home --attack names: some attacks; a stopped run goes on so.
     set_up ".[dev]" dev
     .venv/bin/python -m benchmarks.sturdiness "$@"
     ;;

@@ -34,6 +34,7 @@ import inference_econ as ie
 from benchmarks import orders
 from benchmarks.explorer import PROGRAM, first_answer
 from inference_econ.inputs import catalog
+from inference_econ.inputs.units import integer
 from inference_econ.records.files import write_text
 
 ROOT = Path(__file__).parent.parent
@@ -85,7 +86,12 @@ def ran(
 ) -> subprocess.CompletedProcess[str]:
     """Run a command in a folder, with optional words before it."""
     line = [*before, str(PROGRAM), *map(str, words)]
-    return subprocess.run(line, cwd=folder, capture_output=True, text=True, timeout=seconds, check=False, **settings)
+    try:
+        return subprocess.run(
+            line, cwd=folder, capture_output=True, text=True, timeout=seconds, check=False, **settings
+        )
+    except subprocess.TimeoutExpired:  # a hang is a defect, and does not end the other attacks
+        return subprocess.CompletedProcess(line, -1, "", "Traceback: timed out")
 
 
 def unwritten(outcome: subprocess.CompletedProcess[str]) -> bool:
@@ -117,7 +123,7 @@ def inputs_are_no_outputs(folder: Path) -> Row:
         ("frontier", "config.json", "h100_sxm", "-o", "config.json"),
         ("explain", "config.json", "h100_sxm", "-o", "./config.json"),
         ("explain", "llama_3_8b", "chip.yaml", "-o", "chip.yaml"),
-        ("import-model", "config.json", "-o", "config.json"),
+        ("import", "config.json", "-o", "config.json"),
         # What is read behind another file.
         ("frontier", "--series", "x: model=config.json, hardware=l4", *SMALL[2:], "-o", "config.json"),
         ("launch", "llama_3_8b", "extending.yaml", "--tp", 1, "--to", "vllm", "--as", "kubernetes", "-o", "chip.yaml"),
@@ -159,7 +165,7 @@ def _writing() -> Sequence[tuple[str, ...]]:
     places = (("-o", "a.json"), ("-o", "a.csv"), ("-o", "a.md"), ("--plot", "a.svg"), ("--plot", "a.html"))
     answers = [("frontier", *SMALL, *place) for place in places]
     report, script = ("report", " ".join(("frontier", *SMALL))), ("launch", *SMALL, "--to", "vllm")
-    model = ("import-model", str(_config()))
+    model = ("import", str(_config()))
     return (*answers, (*report, "-o", "a.html"), (*script, "-o", "a.sh"), (*model, "-o", "a.yaml"))
 
 
@@ -311,14 +317,14 @@ def _config() -> Path:
 
 
 def killed(folder: Path, kills: int) -> Row:
-    """``calibrate`` and ``reproduce`` killed at random moments: files are complete or missing."""
+    """``calibrate`` and ``paper reproduce`` killed at random moments: files are complete or missing."""
     points = folder / "mine.csv"
     rows = pd.read_csv(catalog.server_files()["serving_points"], nrows=40)
     rows.to_csv(points, index=False)
     found, done, chance = 0, 0, random.Random(1)
     for number in range(kills):
         inside = Path(tempfile.mkdtemp(dir=folder))
-        line = ("calibrate", points, "-o", "mine.yaml") if number % 2 else ("reproduce", "--folder", "figures")
+        line = ("calibrate", points, "-o", "mine.yaml") if number % 2 else ("paper", "reproduce", "--folder", "figures")
         process = subprocess.Popen(
             [str(PROGRAM), *map(str, line)], cwd=inside, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
@@ -328,7 +334,7 @@ def killed(folder: Path, kills: int) -> Row:
         process.send_signal(chance.choice((signal.SIGKILL, signal.SIGTERM, signal.SIGINT)))
         process.wait()
         found += sum(not _whole(path) for path in inside.rglob("*") if path.is_file())
-    return Row("`calibrate` and `reproduce` killed (9, TERM, INT)", kills, found, f"{done} had ended before")
+    return Row("`calibrate` and `paper reproduce` killed (9, TERM, INT)", kills, found, f"{done} had ended before")
 
 
 def _whole(path: Path) -> bool:
@@ -434,7 +440,7 @@ def _hung_up(port: int, log: Path) -> Row:
 
 
 def _requests(address: str) -> Iterator[Row]:
-    long = httpx.post(f"{address}/api/v1/texts", content='{"a": ' + 5000 * "9" + "}").json()["name"]
+    long = httpx.post(f"{address}/api/v1/texts", content='{"a": ' + 5000 * "9" + "}", timeout=60).json()["name"]
     asked = {"datasets": [long], "hardware": "h100_sxm", "model": "llama_3_8b", "tp": 1}
     reply = httpx.post(f"{address}/api/v1/validate", json=asked, timeout=60)
     found = int(reply.status_code >= 500)
@@ -449,7 +455,7 @@ def _requests(address: str) -> Iterator[Row]:
         f"refused after {seconds:.1f} s",
     )
     files = ("/etc/passwd", "../../etc/passwd", "file:///etc/passwd", str(ROOT / "pyproject.toml"), "own/../x.json")
-    questions = httpx.get(f"{address}/openapi.json").json()["paths"]
+    questions = httpx.get(f"{address}/openapi.json", timeout=60).json()["paths"]
     tried = found = 0
     for path in questions:
         name = path.rpartition("/")[2]
@@ -469,7 +475,7 @@ def _requests(address: str) -> Iterator[Row]:
                 found += reply.status_code >= 500 or "root:" in reply.text or "[build-system]" in reply.text
     yield Row("names of files in options over HTTP", tried, found)
     hosts = ("evil.example", "evil.com@127.0.0.1", "127.0.0.1.evil.example", "[", "0.0.0.0", "")
-    found = sum(httpx.get(f"{address}/", headers={"Host": host}).status_code != 400 for host in hosts)
+    found = sum(httpx.get(f"{address}/", headers={"Host": host}, timeout=60).status_code != 400 for host in hosts)
     yield Row("other names in `Host`", len(hosts), found)
 
 
@@ -532,42 +538,57 @@ def page(rows: Sequence[Row]) -> str:
     return HEAD + "\n".join(lines) + "\n" + TAIL.format(inputs=inputs)
 
 
+#: Attacks by name, in the order of the page.
+ATTACKS: Mapping[str, Callable[[Path, argparse.Namespace], Sequence[Row]]] = {
+    "inputs": lambda folder, _: [inputs_are_no_outputs(folder)],
+    "places": lambda folder, _: [places_that_cannot_be_written(folder)],
+    "full": lambda folder, _: [full_file_system(folder)],
+    "memory": lambda folder, _: [little_memory(folder)],
+    "ids": lambda folder, _: [hostile_names(folder)],
+    "arguments": lambda folder, _: [odd_arguments(folder)],
+    "home": lambda folder, _: [without_home(folder)],
+    "large": lambda folder, _: [large_inputs(folder)],
+    "names": lambda folder, _: [foreign_names(folder)],
+    "ctrl-c": lambda folder, _: [interrupted(folder)],
+    "interrupts": lambda folder, _: [interrupts(folder, 30)],
+    "kills": lambda folder, asked: [killed(folder, asked.kills)],
+    "connections": lambda folder, _: connections(folder),
+    "doors": lambda folder, _: [doors(folder)],
+    "order": lambda _, asked: ordered(asked.setups),
+    "fuzz": lambda *_: fuzzed(),
+}
+
+
+def earlier() -> dict[str, Row]:
+    """Rows of the page, by attack."""
+    lines = PAGE.read_text(encoding="utf-8").partition("|---|---|---|---|\n")[2].partition("\n\n")[0].splitlines()
+    cells = ([cell.strip() for cell in line.strip("|").split(" |")] for line in lines)
+    return {attack: Row(attack, *(integer(number.replace(",", "")) for number in numbers), remark)
+            for attack, *numbers, remark in cells}  # fmt: skip
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run all attacks, print and write; 1 if there are defects."""
+    """Run attacks, print and write their rows; 1 if there are defects."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=16, help="of calibrate and reproduce [16]")
-    parser.add_argument("--setups", type=int, default=30, help="setups, asked again with a better input [30]")
+    parser.add_argument("--setups", type=int, default=30, help="random ones whose frontiers are asked again [30]")
+    parser.add_argument(
+        "--attack", dest="attacks", action="append", choices=ATTACKS, default=[],
+        help="repeatable; the page keeps the rows of other attacks [all]",
+    )  # fmt: skip
     asked, console = parser.parse_args(arguments), Console(stderr=True)
-    rows: list[Row] = []
-    with tempfile.TemporaryDirectory() as name:
-        folders = (Path(name) / str(number) for number in range(100))
-        attacks: tuple[Callable[[Path], Row | list[Row]], ...] = (
-            inputs_are_no_outputs,
-            places_that_cannot_be_written,
-            full_file_system,
-            little_memory,
-            hostile_names,
-            odd_arguments,
-            without_home,
-            large_inputs,
-            foreign_names,
-            interrupted,
-            lambda folder: interrupts(folder, 30),
-            lambda folder: killed(folder, asked.kills),
-            connections,
-            doors,
-            lambda _: ordered(asked.setups),
-            lambda _: fuzzed(),
-        )
-        for attack in attacks:
-            folder = next(folders)
-            folder.mkdir()
-            made = attack(folder)
-            rows += made if isinstance(made, list) else [made]
-            for row in rows[len(rows) - (len(made) if isinstance(made, list) else 1) :]:
+    rows = earlier() if asked.attacks else {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in asked.attacks or ATTACKS:
+            inside = Path(folder) / name
+            inside.mkdir()
+            for row in ATTACKS[name](inside, asked):
+                rows[row.attack] = row
                 console.print(f"{row.attack}: {row.tried} tried, {row.found} found. {row.remark}", highlight=False)
-    write_text(PAGE, page(rows))
-    return int(any(row.found for row in rows if not row.attack.startswith("made-up")))
+            if asked.attacks:
+                write_text(PAGE, page([*rows.values()]))
+    write_text(PAGE, page([*rows.values()]))
+    return int(any(row.found for row in rows.values() if not row.attack.startswith("made-up")))
 
 
 if __name__ == "__main__":

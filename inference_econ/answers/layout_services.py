@@ -92,7 +92,7 @@ def check_space(setup: Setup, space: Space) -> None:
         raise InputError(f"pp={pins.pp} contradicts 'no pipeline': leave one of them out")
     needed = pins.size or pins.chips
     if pins.given() and largest is not None and needed > largest:
-        raise InputError(f"{pins.text}: {needed:g} accelerators are needed, and at most {largest:g} are allowed")
+        raise InputError(f"{pins.text}: {needed:g} GPUs are needed, and at most {largest:g} are allowed")
 
 
 def refuse_impossible(setup: Setup, space: Space) -> None:
@@ -111,7 +111,8 @@ def refuse_impossible(setup: Setup, space: Space) -> None:
         alone = Pins(**{**dict.fromkeys(("tp", "dp", "pp"), "any"), **some})  # type: ignore[arg-type]
         problems = common_problems(setup, whole_grid(1.0, pipeline=space.pipeline, pins=alone)) if some else ()
         if problems:
-            raise InputError(f"{setup.model.name} cannot be laid out with {alone.text}: {problems[0]}")
+            option = alone.text.partition("=")[0] if len(some) == 1 else None
+            raise InputError(f"{setup.model.name} cannot be laid out with {alone.text}: {problems[0]}", option=option)
 
 
 def deployments(setup: Setup, pins: Pins) -> plans.Plans:
@@ -121,7 +122,7 @@ def deployments(setup: Setup, pins: Pins) -> plans.Plans:
     """
     tp, dp, pp, batch = pins.tp or 1, pins.dp or 1, pins.pp or 1, pins.batch or 1.0
     if pins.accelerators is not None and pins.accelerators != tp * dp * pp:
-        raise InputError(f"accelerators={pins.accelerators:g} contradicts tp={tp}, dp={dp}, pp={pp}")
+        raise InputError(f"instance_gpus={pins.accelerators:g} contradicts tp={tp}, dp={dp}, pp={pp}")
     if pins.ep is not None and pins.ep > 1 and not plans.has_experts(setup.model):
         raise InputError(f"{setup.model.name} has no experts, so ep must be 1, got {pins.ep}")
     single = np.ones(1)

@@ -360,7 +360,9 @@ def check_mean(promises: Targets | None) -> Targets:
     if promises.common != percentiles.MEAN:
         spread = next(name for name in promises.given or NAMES if promises.percentile_of(name) != percentiles.MEAN)
         raise InputError(
-            f"{percentiles.MEANS_ONLY}, got {promises.percentile_of(spread)}; write mean:TIME, or ask recommend"
+            f"{spread}: {percentiles.MEANS_ONLY} (got {promises.percentile_of(spread)}); "
+            "write mean:TIME, or use recommend",
+            option=spread,
         )
     return promises
 

@@ -560,6 +560,7 @@ _KINDS: Mapping[str, ValueKind] = {
     "report": PlaceKind(check_page),
     "scenarios": Name("scenarios"),
     "scv": Number(0, 1000),
+    "share": Number(0, 1, above=True),
     "span": Parsed("LOW,HIGH", _span),
     "switch": Flag(negative=True),
     "tiers": ValueKind("NAME|PATH"),

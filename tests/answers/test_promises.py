@@ -99,6 +99,6 @@ def test_the_rate_of_two_promises_is_the_less_of_both(ttft: str, tpot: str, fact
 def test_frontiers_promise_means() -> None:
     means = Targets(0.3, 0.03, ttft_percentile="mean", tpot_percentile="mean")
     assert check_mean(means) is means
-    message = r"a frontier has no queue, so that only means can be promised on it, got p95; write mean:TIME"
+    message = r"a frontier has no queues, so SLOs apply to means \(got p95\); write mean:TIME"
     with pytest.raises(InputError, match=message):
         check_mean(Targets(0.3, 0.03, "mean", ttft_percentile="p95"))

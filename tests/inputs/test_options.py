@@ -9,7 +9,7 @@ import pytest
 from inference_econ._named import named
 from inference_econ.inputs import Settings, catalog
 from inference_econ.inputs.options import GROUPS, OPTIONS, WHAT_IFS
-from inference_econ.requests import tables
+from inference_econ.requests import kinds, tables
 from inference_econ.requests.request import FIELDS
 from tests.commands import parsers
 
@@ -27,6 +27,15 @@ def test_options_that_are_what_ifs_name_fields() -> None:
     for field in WHAT_IFS.values():
         specification, _, path = field.partition(".")
         operator.attrgetter(path)(subjects[specification])
+
+
+def test_options_that_are_what_ifs_have_the_limits_of_their_fields() -> None:
+    """A value that the option accepts is never rejected as a value of --set, which the user did not type."""
+    for name, field in WHAT_IFS.items():
+        kind, (specification, _, path) = kinds.kind(OPTIONS[name].kind), field.partition(".")
+        if specification == "assumptions" and isinstance(kind, kinds.Number):
+            for value in (kind.limits.get("ge", 1e-15), kind.limits.get("le", 10**9)):
+                catalog.assumptions("deployable", changes=[f"{path}={value}"])
 
 
 def test_commands_have_options_as_the_table_spells_them() -> None:

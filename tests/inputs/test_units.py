@@ -89,9 +89,7 @@ def test_promises_that_say_too_little_or_too_much(text: str, message: str) -> No
 def test_files_promise_means_and_may_say_so() -> None:
     said = Settings.build({"ttft": "mean:500 ms", "tpot": "30 ms", "e2e": 9}, origin="here")
     assert (said.ttft, said.tpot, said.e2e) == (0.5, 0.03, 9.0)
-    with pytest.raises(
-        SpecError, match="ttft: a frontier has no queue, so that only means can be promised on it, got 'p95:500 ms'"
-    ):
+    with pytest.raises(SpecError, match="ttft: a frontier has no queues, so SLOs apply to means, got 'p95:500 ms'"):
         Settings.build({"ttft": "p95:500 ms"}, origin="here")
     with pytest.raises(SpecError, match=r"percentile: got 'p100'; allowed: mean, and p1 to p99.9"):
         Settings.build({"tpot": "p100:30 ms"}, origin="here")

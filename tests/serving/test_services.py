@@ -141,7 +141,7 @@ def test_bad_offers(change: dict[str, object], message: str) -> None:
 def test_instances_that_are_too_small() -> None:
     with pytest.raises(NothingFitsError, match=r"alone need 2 accelerators \(.*\); at most 1 are allowed"):
         asking.offer("llama_3_70b", "h200_sxm", REQUESTS, max_accelerators=1)
-    with pytest.raises(InputError, match=r"tp=8, dp=1, pp=1: 8 accelerators are needed, and at most 4 are allowed"):
+    with pytest.raises(InputError, match=r"tp=8, dp=1, pp=1: 8 GPUs are needed, and at most 4 are allowed"):
         asking.offer("llama_3_70b", "h100_sxm", REQUESTS, pins=Pins(tp=8), max_accelerators=4)
     with pytest.raises(NothingFitsError, match=r"1 to 1 accelerators: on the largest, 141\.1 GB of weights and"):
         asking.offer("llama_3_70b", "h100_sxm", REQUESTS, pins=Pins(tp=1, dp=1, pp=1))

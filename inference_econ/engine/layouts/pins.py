@@ -131,7 +131,8 @@ class Pins:
     @property
     def text(self) -> str:
         """Fixed values as users write them: ``tp=8, batch=64``."""
-        return ", ".join(f"{name}={value:g}" for name, value in self.given().items())
+        named = {"accelerators": "instance_gpus"}
+        return ", ".join(f"{named.get(name, name)}={value:g}" for name, value in self.given().items())
 
     @property
     def size(self) -> float | None:
@@ -282,7 +283,7 @@ def instance_pins(
     >>> instance_pins({"tp": 2}).text
     'tp=2, dp=1, pp=1'
     >>> instance_pins({"tp": 8, "dp": "any"}).text, instance_pins({"ep": 8}, 16).text
-    ('tp=8, pp=1', 'ep=8, accelerators=16')
+    ('tp=8, pp=1', 'ep=8, instance_gpus=16')
     """
     degrees_set = {name: value for name, value in degrees.items() if value is not None}
     pins = Pins(**degrees_set, batch=batch, accelerators=instance_gpus, dcp=dcp)  # type: ignore[arg-type]

@@ -450,7 +450,9 @@ def plan(
         least.append(0.0)
     entries = [(number, column, value) for number, row in enumerate(rows) for column, value in row.items()]
     where, which, values = zip(*entries, strict=True)
-    matrix = coo_array((values, (where, which)), shape=(len(rows), size)).tocsr()
+    # HiGHS of SciPy 1.13 takes no other integers.
+    places = np.array(where, np.int32), np.array(which, np.int32)
+    matrix = coo_array((values, places), shape=(len(rows), size)).tocsr()
     # No hour needs more units of one type than serve the largest hour alone.
     upper = np.full(size, np.inf)
     for (index, hour), column in columns.items():

@@ -31,6 +31,8 @@ from inference_econ.extras import servers
 #: Options that control watching and do not describe the deployment.
 _WATCHING = ("answer", "hardware", "metrics", "hosts", "every", "lasting", "once", "number", "as_json", "quiet")
 
+#: Longest window between two scrapes [s].
+_LONGEST = 604_800.0
 #: Relative rounding tolerance of the number of windows [1].
 _ROUNDING = 1e-9
 
@@ -79,10 +81,12 @@ def _windows(
     Raises
     ------
     InputError
-        If several servers are given, or the duration is too short for a window.
+        If several servers are given, the window is too long, or the duration is too short for a window.
     """
     if once and lasting is not None:
         raise InputError("--once watches one window, and --for watches for a duration; give one of them", option="once")
+    if every > _LONGEST:
+        raise InputError(f"--every: at most a week (got {every:g} s); give a shorter window", option="every")
     if lasting is not None and lasting < every:
         raise InputError(f"--for {lasting:g} s is shorter than a window, --every {every:g} s", option="lasting")
     if len(sources) > 1 and any("://" in source for source in sources):

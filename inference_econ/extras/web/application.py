@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import anyio
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
@@ -51,6 +53,7 @@ class _Explorer:
         self.replies: requests.Recent[Reply] = requests.Recent(limits.kept_bytes)
         self.texts = requests.Texts(limits.kept_bytes)
         self.coming: dict[str, anyio.Event] = {}
+        self.bundling = asyncio.Lock()  # Bundling takes seconds: one thread bundles, and all others wait for it.
 
     @cached_property
     def models(self) -> Mapping[str, type[BaseModel]]:
@@ -122,6 +125,13 @@ class _Explorer:
         content = await requests.body(request, self.limits.upload_bytes)
         return JSONResponse({"name": self.texts.keep(content)})
 
+    async def script(self, _: Request) -> Response:
+        """Script that draws charts, cached by the browser for a day."""
+        async with self.bundling:
+            content = await run_in_threadpool(_script)
+        headers = {"Cache-Control": f"max-age={_DAY_SECONDS}"}
+        return Response(content, media_type="text/javascript; charset=utf-8", headers=headers)
+
     def page(self, request: Request) -> Response:
         """Explorer page, with its controls set as in the address."""
         return HTMLResponse(page.html(self.choices, request.query_params.multi_items()))
@@ -145,7 +155,7 @@ def application(hosts: Sequence[str] = (), limits: WorkerLimits | None = None) -
     routes = [
         Route("/", explorer.page),
         Route("/view/{question}", explorer.view),
-        Route("/static/vega.js", _drawing),
+        Route("/static/vega.js", explorer.script),
         Mount("/static", StaticFiles(packages=[("inference_econ.extras.web", "static")])),
         Route("/openapi.json", explorer.openapi),
         Route("/api/v1/texts", explorer.keep, methods=["POST"]),
@@ -159,12 +169,11 @@ def application(hosts: Sequence[str] = (), limits: WorkerLimits | None = None) -
     )
 
 
-def _drawing(_: Request) -> Response:
-    """Script that draws charts, cached by the browser for a day."""
+@cache  # All clients share one copy.
+def _script() -> bytes:
     from inference_econ.report import charts
 
-    headers = {"Cache-Control": f"max-age={_DAY_SECONDS}"}
-    return Response(charts.javascript(), media_type="text/javascript; charset=utf-8", headers=headers)
+    return charts.javascript().encode()
 
 
 def _response(answer: Reply, headers: Mapping[str, str]) -> Response:

@@ -38,6 +38,8 @@ HEADERS: Mapping[str, str] = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+#: Size of the parts of a reply; each waits until the client has read most of the part before it [bytes].
+_PART = 65_536
 #: Retry-After header of a busy server [s].
 _RETRY_SECONDS = "2"
 
@@ -78,7 +80,10 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
-            await send(message)
+            body = message.get("body", b"")
+            for start in range(_PART, len(body), _PART):
+                await send({**message, "body": body[start - _PART : start], "more_body": True})
+            await send({**message, "body": body[(len(body) - 1) // _PART * _PART :]} if len(body) > _PART else message)
 
         refused = self._refused(Headers(scope=scope)) if scope["type"] == "http" else ""
         behind = error(400, refused) if refused else self.app

@@ -101,7 +101,9 @@ def checked(model: type[BaseModel], fields: Fields, *, texts: bool = False) -> F
 
 
 def _refused(error: ValidationError) -> RefusedError:
-    first = error.errors(include_url=False, include_context=False)[0]
+    errors = error.errors(include_url=False, include_context=False)
+    # A value of several types has an error for each; a text that is too long is not a mistyped number.
+    first = min(errors, key=lambda it: (it["loc"][:1] != errors[0]["loc"][:1], it["type"] != "string_too_long"))
     field = str(first["loc"][0]) if first["loc"] else None
     advice = {"missing": "is needed", "extra_forbidden": "is no option of this question"}.get(first["type"])
     value = "" if advice else f"got {str(first['input'])[:60]!r}; "

@@ -117,7 +117,8 @@ class ConfigReader:
     def unused(self, *keys: str) -> None:
         """Note that sizes were read which this family does not use. Their values must be integers."""
         for key in keys:
-            self.whole(key)
+            # Published classes divide by the number of KV heads, even where no parameter depends on it.
+            self.size_if(key) if key == "num_key_value_heads" else self.whole(key)
 
     def without(self, key: str, default: T) -> T:
         """Use the default of the class for a missing key, and record it; None if the class has no such part."""

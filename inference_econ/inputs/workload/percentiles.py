@@ -14,7 +14,7 @@ _LEAST, _MOST = 1.0, 99.9
 _PERCENTILE = re.compile(r"p(\d+(?:\.\d+)?)")
 _ALLOWED = f"allowed: {MEAN}, and p{_LEAST:g} to p{_MOST:g}, for example p95"
 #: Reason why a frontier only allows SLOs on means.
-MEANS_ONLY = "a frontier has no queue, so that only means can be promised on it"
+MEANS_ONLY = "a frontier has no queues, so SLOs apply to means"
 _EXAMPLE = "write for example p95:1000 or 'mean:30 ms'"
 
 

@@ -190,6 +190,13 @@ def test_lengths_that_are_not_counted_are_null(command: Command, kept: Callable[
     assert (outcome.code, _lines(outcome.out)[0]["isl"]) == (0, None)
 
 
+def test_a_window_has_a_longest_length(command: Command, kept: Callable[..., list[str]]) -> None:
+    outcome = command("watch", *LLAMA, *LENGTHS, *kept(page(100), page(220)), "--every", "1e15 s")
+    assert (outcome.code, outcome.warned) == (
+        2, "Error: --every: at most a week (got 1e+15 s); give a shorter window",
+    )  # fmt: skip
+
+
 def test_an_engine_is_asked_again_and_again(command: Command) -> None:
     # It is away for a moment, was started again meanwhile, and goes on.
     pages = [(200, page(100)), (503, ""), (200, page(1)), (200, page(2))]

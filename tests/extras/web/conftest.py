@@ -39,5 +39,6 @@ def client() -> Iterator[TestClient]:
     """Asks the application by the name of this machine; tests of workers have processes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys.modules[application.__module__], "Workers", _Workers)
-        with TestClient(application(), base_url="http://127.0.0.1:8765") as session:
+        # Machines that run tests may be busy.
+        with TestClient(application(limits=WorkerLimits(seconds=600.0)), base_url="http://127.0.0.1:8765") as session:
             yield session

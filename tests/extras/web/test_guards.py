@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from starlette.applications import Starlette
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from inference_econ.extras.web import guards, questions
+from inference_econ.extras.web.application import _script, application
+from inference_econ.report import charts
 from inference_econ.requests import kinds
 from inference_econ.requests.tables import LEFT_OUT
 from tests.commands import parsers
 
 if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Message, Receive, Scope, Send
 
 ADDRESS = "/openapi.json"
 
@@ -118,3 +122,41 @@ def test_options_that_are_files_are_text(client: TestClient) -> None:
         "message": "against: got '1.5'; Input should be a valid string",
         "field": "against",
     }
+
+
+def test_large_replies_are_sent_in_parts() -> None:
+    """The server waits for slow clients after each part, and keeps no copy of the rest for each of them."""
+    body = bytes(range(256)) * 1_000
+    (middleware,) = guards.middleware(())
+    sent: list[Message] = []
+
+    async def whole(scope: Scope, receive: Receive, send: Send) -> None:
+        await Response(body)(scope, receive, send)
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "GET", "headers": [(b"host", b"127.0.0.1")]}
+    asyncio.run(middleware.cls(whole, *middleware.args, **middleware.kwargs)(scope, None, send))
+    assert b"".join(message["body"] for message in sent[1:]) == body
+    assert [message.get("more_body", False) for message in sent[1:]] == [True, True, True, False]
+
+
+def test_clients_share_one_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bundling takes seconds and 100 MB: many first clients at once must not each start it."""
+    begun: list[int] = []
+
+    def bundle() -> str:
+        begun.append(1)
+        time.sleep(0.05)
+        return "script"
+
+    async def ask() -> list[Any]:
+        (route,) = (route for route in application().routes if route.path == "/static/vega.js")
+        return await asyncio.gather(*(route.endpoint(None) for _ in range(20)))
+
+    monkeypatch.setattr(charts, "javascript", bundle)
+    _script.cache_clear()
+    assert {reply.body for reply in asyncio.run(ask())} == {b"script"}
+    _script.cache_clear()
+    assert len(begun) == 1

@@ -112,3 +112,8 @@ def test_promises_have_the_percentiles_of_the_command_line(client: TestClient) -
     assert told[1:] == (told[1], "ttft")
     assert "percentile: got 'p100'; allowed: mean, and p1 to p99.9" in told[1]
     assert error_of(client, "recommend", **{**asked, "percentile": "pfoo"})[2] == "percentile"
+
+
+def test_a_text_that_is_too_long_is_no_mistyped_number(client: TestClient) -> None:
+    _, message, field = error_of(client, "frontier", **SUBJECT, ttft="1" * 2_500)
+    assert (message.partition("; ")[2], field) == ("String should have at most 2000 characters", "ttft")
