@@ -174,6 +174,14 @@ def _curve(label: str, settings: Settings) -> Curve:
     return Curve(label, front.tokens_per_second, dollars, front.accelerators, front.batch, front, front.sources)
 
 
+def settings_of(scenario: Scenario) -> list[Settings]:
+    """Settings of all frontiers of a scenario, with those of its panels."""
+    ask = scenario.ask
+    if isinstance(ask, PanelsAsk):
+        return [settings for name in ask.scenarios for settings in settings_of(_panel(name))]
+    return [series.settings.over(ask.common) for series in ask.series] if isinstance(ask, FrontierAsk) else []
+
+
 def _panel(name: str) -> Scenario:
     """Scenario with curves, for use as a panel."""
     spec = catalog.scenario(name)
