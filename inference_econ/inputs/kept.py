@@ -11,6 +11,7 @@ import hashlib
 import os
 import pickle
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
@@ -30,9 +31,8 @@ SpecT = TypeVar("SpecT", bound=BaseModel)
 def kept(cls: type[SpecT], path: Path, read: Callable[[], SpecT]) -> SpecT:
     """Return an entry of the catalog as an earlier process kept it, or read it and keep it.
 
-    Files of users are read again each time, and so are all files outside of
-    :func:`inference_econ.inputs.scope.uncopied`. A folder that cannot be written, an old entry and a damaged one are no
-    errors.
+    Files of users are read each time, and so are all files outside :func:`inference_econ.inputs.scope.uncopied`. A
+    folder that cannot be written, an old entry and a damaged entry are no errors.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def kept(cls: type[SpecT], path: Path, read: Callable[[], SpecT]) -> SpecT:
     entry = read()
     with suppress(OSError):
         place.parent.mkdir(parents=True, exist_ok=True)
-        whole = place.with_name(f"{place.name}.{os.getpid()}")
+        whole = place.with_name(f"{place.name}.{os.getpid()}.{threading.get_ident()}")
         whole.write_bytes(_state() + pickle.dumps(entry))
         whole.replace(place)
     return entry

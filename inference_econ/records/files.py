@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from glob import escape
@@ -103,6 +102,8 @@ def _unfinished(target: Path) -> Iterator[Path]:
 
 def _new_file(folder: Path, prefix: str, suffix: str) -> tuple[int, Path]:
     """New file, open and locked; creation is repeated if another process removed it before it was locked."""
+    import tempfile  # most commands write no file
+
     while True:
         handle, name = tempfile.mkstemp(suffix, prefix, folder)
         try:
