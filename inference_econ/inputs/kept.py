@@ -45,7 +45,8 @@ def kept(cls: type[SpecT], path: Path, read: Callable[[], SpecT]) -> SpecT:
     """
     if not is_uncopied() or not is_shipped(path):
         return read()
-    place = _folder() / hashlib.sha256(f"{cls.__module__}:{cls.__name__} {path}".encode()).hexdigest()[:32]
+    name = hashlib.sha256(f"{cls.__module__}:{cls.__name__} {path}".encode()).hexdigest()[:32]
+    place = user_folder("XDG_CACHE_HOME", ".cache") / "inference_econ" / name
     with suppress(Exception), place.open("rb") as file:  # whatever is wrong, the catalog is read
         if file.read(len(_state())) == _state() and isinstance(entry := _Reader(file).load(), cls):
             return entry
@@ -67,13 +68,6 @@ class _Reader(pickle.Unpickler):
         if not (isinstance(found, type) and issubclass(found, BaseModel)):
             raise pickle.UnpicklingError(f"{module}.{name} is no specification")
         return found
-
-
-@cache
-def _folder() -> Path:
-    """Folder of this installation; another one does not overwrite its entries."""
-    place = hashlib.sha256(str(Path(__file__)).encode()).hexdigest()[:16]
-    return user_folder("XDG_CACHE_HOME", ".cache") / "inference_econ" / place
 
 
 @cache
