@@ -20,8 +20,7 @@ from inference_econ.records.plain import attributes, csv_text
 from inference_econ.report.page import Page, Table
 from inference_econ.studies.exhibits import Cell
 from inference_econ.studies.results import Result
-from inference_econ.studies.scenario import run, settings_of
-from inference_econ.studies.settings import computed_ahead
+from inference_econ.studies.scenario import computing, run
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +107,9 @@ def reproduce(folder: Path | str, *, progress: Progress | None = None) -> Reprod
     compared: list[Cell] = []
     written: list[Path] = []
     names = scenario_names()
-    wanted = dict.fromkeys(settings for name in names for settings in settings_of(catalog.scenario(name)))
     with (
         ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn"), _start) as pool,
-        computed_ahead(pool, wanted),
+        computing(pool, names),
     ):
         drawings = []
         for index, name in enumerate(names):
