@@ -303,7 +303,8 @@ benchmark)
     .venv/bin/python -m benchmarks.run
     ;;
 "benchmark commands")
-    # Whole commands, over the time of an interpreter with numpy; a minute, --rounds for more.
+    # Whole commands, over the time of an interpreter with numpy; two minutes, --rounds for more. --published FILE and
+    # --aiconfigurator PROGRAM time the code of the study and aiconfigurator in the same run.
     set_up ".[dev]" dev
     .venv/bin/python -m benchmarks.commands "$@"
     ;;

@@ -11,6 +11,7 @@ import os
 import shlex
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,16 +35,22 @@ class Case:
 
 CASES = (
     Case("--help"),
-    Case("frontier llama_3_70b h100_sxm --weights fp8", 8.0),
+    Case("paper run paper/figure_2", 4.5),
+    Case("paper run paper/figure_6"),
+    Case("frontier llama_3_70b h100_sxm --weights fp8", 5.0),
     Case("frontier deepseek_v3 gb200_nvl72 --isl 2000 --osl 500", 14.0),
     Case("frontier deepseek_v3 gb200_nvl72 --disaggregated --isl 2000 --osl 500", 20.0),
     Case("recommend qwen3_32b h200_sxm --request-rate 20 --ttft 1000 --tpot 30", 12.0),
+    Case("recommend qwen3_32b h200_sxm --gpus 8 --isl 2000 --osl 500 --ttft 1000 --tpot 30", 12.5),
+    Case("recommend deepseek_v3 gb200_nvl72 --gpus 72 --isl 2000 --osl 500 --ttft 1000 --tpot 30", 37.5),
 )
+#: Command that takes longer, and is timed once.
+REPRODUCE = Case("paper reproduce", 125.0)
 #: Queries that aiconfigurator 0.12 ran once: commands, its time and the interpreter's on the same machine [s], and the
 #: required speed ratio [1]. It runs again only with its option, since it takes minutes and hundreds of megabytes.
 RECORDED = (
-    ("Qwen3-32B recommendation", CASES[4:], 18.3, 0.12, 20.0),
-    ("DeepSeek-V3 on NVL72, with pools", CASES[2:4], 86.5, 0.12, 40.0),
+    ("Qwen3-32B recommendation", CASES[7:8], 7.65, 0.08, 4.0),
+    ("DeepSeek-V3 on NVL72", CASES[8:], 47.6, 0.08, 15.0),
 )
 #: Equivalent aiconfigurator commands, for all engines, in the order of :data:`RECORDED`.
 THEIRS = (
@@ -52,18 +59,38 @@ THEIRS = (
     "cli default --backend auto --model-path deepseek-ai/DeepSeek-V3 --system gb200 --total-gpus 72 "
     "--isl 2000 --osl 500 --ttft 1000 --tpot 30",
 )
+#: Scenario, the same list of frontiers in the published code of the study, and the required speed ratio [1].
+PUBLISHED = (CASES[2], "gpus_comparison", 25.0)
+#: Program that computes a list of frontiers; the two packages that only other functions use may be missing.
+THE_STUDY = """
+import importlib, sys
+from pathlib import Path
+from unittest.mock import MagicMock
+for name in ("statsmodels", "statsmodels.api", "sympy"):
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        sys.modules[name] = MagicMock()
+path = Path(sys.argv[1])
+sys.path.insert(0, str(path.parent))
+code = importlib.import_module(path.stem)
+wanted = getattr(code, sys.argv[2]).comparison_list
+fronts = code.pareto_fronts(wanted, code.token_latency_seconds_default, use_pp=True, overall_progress=MagicMock())
+assert len(fronts) == len(wanted)
+"""
 
 
 @dataclass(frozen=True)
 class Times:
-    """Shortest of several runs [s]."""
+    """Shortest of several runs [s], and their least peak memory [MB]."""
 
     wall: float = float("inf")
     cpu: float = float("inf")
+    megabytes: float = float("inf")
 
     def or_shorter(self, other: Times) -> Times:
         """Elementwise minimum."""
-        return Times(min(self.wall, other.wall), min(self.cpu, other.cpu))
+        return Times(min(self.wall, other.wall), min(self.cpu, other.cpu), min(self.megabytes, other.megabytes))
 
 
 def timed(command: Sequence[str | Path]) -> Times:
@@ -75,12 +102,14 @@ def timed(command: Sequence[str | Path]) -> Times:
         If it fails.
     """
     begun = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=folder)
+        _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, list(map(str, command)))
-    return Times(time.perf_counter() - begun, usage.ru_utime + usage.ru_stime)
+    kilobytes = usage.ru_maxrss / (1024 if sys.platform == "darwin" else 1)
+    return Times(time.perf_counter() - begun, usage.ru_utime + usage.ru_stime, kilobytes * 1.024e-3)
 
 
 def best(commands: Sequence[Sequence[str | Path]], rounds: int) -> list[Times]:
@@ -98,6 +127,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--aiconfigurator", metavar="PROGRAM", help="run it in the same run, once: .venv-scoreboard/bin/aiconfigurator"
     )
+    parser.add_argument(
+        "--published", metavar="FILE", help="run the code of the study as well, once: inference_economics_notebook.py"
+    )
     asked = parser.parse_args(arguments)
     rounds, program = asked.rounds, asked.aiconfigurator
     commands: list[Sequence[str | Path]] = [[sys.executable, "-c", "import numpy"]]
@@ -105,18 +137,28 @@ def main(arguments: list[str] | None = None) -> int:
     console = Console(width=120)
     with console.status("commands in turn"):
         numpy, *shortest = best(commands, rounds)
+        cases = {**dict(zip(CASES, shortest, strict=True)), REPRODUCE: timed([PROGRAM, *shlex.split(REPRODUCE.asked)])}
 
     table = Table(title=f"Whole commands, best of {rounds}", padding=0)
-    for heading in ("command", "s", "CPU s", "over numpy", "CPU over numpy", "goal"):
+    for heading in ("command", "s", "CPU s", "MB", "over numpy", "CPU over numpy", "goal"):
         table.add_column(heading, justify="left" if heading == "command" else "right")
-    table.add_row("python -c 'import numpy'", f"{numpy.wall:.2f}", f"{numpy.cpu:.2f}", "1", "1", "")
-    for case, times in zip(CASES, shortest, strict=True):
+    table.add_row(
+        "python -c 'import numpy'", f"{numpy.wall:.2f}", f"{numpy.cpu:.2f}", f"{numpy.megabytes:.0f}", "1", "1"
+    )
+    for case, times in cases.items():
         ratios = (f"{times.wall / numpy.wall:.1f}", f"{times.cpu / numpy.cpu:.1f}")
         wanted = f"{case.goal:g}" if case.goal else ""
-        table.add_row(case.asked, f"{times.wall:.2f}", f"{times.cpu:.2f}", *ratios, wanted)
+        table.add_row(case.asked, f"{times.wall:.2f}", f"{times.cpu:.2f}", f"{times.megabytes:.0f}", *ratios, wanted)
     console.print(table)
-    for (name, cases, theirs, their_interpreter, goal), question in zip(RECORDED, THEIRS, strict=True):
-        ours = sum(times.cpu for case, times in zip(CASES, shortest, strict=True) if case in cases) / numpy.cpu
+    if asked.published is not None:
+        case, name, goal = PUBLISHED
+        theirs = timed([sys.executable, "-c", THE_STUDY, Path(asked.published).resolve(), name]).cpu
+        ratio = theirs / cases[case].cpu
+        console.print(
+            f"{case.asked}: {ratio:.0f} x as fast as the published code (CPU: {theirs:.3g} s; goal {goal:g} x)"
+        )
+    for (name, compared, theirs, their_interpreter, goal), question in zip(RECORDED, THEIRS, strict=True):
+        ours = sum(cases[case].cpu for case in compared) / numpy.cpu
         how = "recorded"
         if program is not None:
             theirs, their_interpreter, how = (

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -20,6 +20,8 @@ from inference_econ.records.files import write_text
 from inference_econ.records.plain import json_text
 
 if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+
     from inference_econ._answer import Shown
     from inference_econ._types import Progress
     from inference_econ.requests import Invocation
@@ -305,29 +307,36 @@ class _Bar:
     """Progress bar that is visible from :meth:`start` to :meth:`stop`; it pulses if the completed share is unknown."""
 
     def __init__(self) -> None:
+        self.drawn: RichProgress | None = None
+        self.done: dict[str, Any] = {"total": None, "description": ""}
+        self.lock, self.ended = threading.Lock(), False
+
+    def report(self, share: float, what: str) -> None:
+        """Set the completed share and the description."""
+        self.done = {"total": 1.0, "completed": share, "description": what}
+        if self.drawn is not None:
+            self.drawn.update(self.drawn.task_ids[0], **self.done)
+
+    def start(self) -> None:
+        """Show the progress bar, unless the work is already done."""
+        # Most commands end before, and need not load it.
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
         columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
         # Other output must not be redirected.
-        self.drawn = Progress(
+        drawn = Progress(
             *columns, console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False
         )
-        self.task = self.drawn.add_task("", total=None)
-        self.lock, self.ended = threading.Lock(), False
-
-    def report(self, share: float, what: str) -> None:
-        """Set the completed share and the description."""
-        self.drawn.update(self.task, total=1.0, completed=share, description=what)
-
-    def start(self) -> None:
-        """Show the progress bar, unless the work is already done."""
+        drawn.add_task(**self.done)
         with self.lock:
             if not self.ended:
-                self.drawn.start()
+                self.drawn = drawn
+                drawn.start()
 
     def stop(self) -> None:
         """Remove the bar."""
         with self.lock:
             self.ended = True
-            self.drawn.stop()
+            if self.drawn is not None:
+                self.drawn.stop()

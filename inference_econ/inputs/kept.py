@@ -11,6 +11,7 @@ import hashlib
 import os
 import pickle
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
@@ -30,9 +31,8 @@ SpecT = TypeVar("SpecT", bound=BaseModel)
 def kept(cls: type[SpecT], path: Path, read: Callable[[], SpecT]) -> SpecT:
     """Return an entry of the catalog as an earlier process kept it, or read it and keep it.
 
-    Files of users are read again each time, and so are all files outside of
-    :func:`inference_econ.inputs.scope.uncopied`. A folder that cannot be written, an old entry and a damaged one are no
-    errors.
+    Files of users are read each time, and so are all files outside :func:`inference_econ.inputs.scope.uncopied`. A
+    folder that cannot be written, an old entry and a damaged entry are no errors.
 
     Parameters
     ----------
@@ -45,14 +45,15 @@ def kept(cls: type[SpecT], path: Path, read: Callable[[], SpecT]) -> SpecT:
     """
     if not is_uncopied() or not is_shipped(path):
         return read()
-    place = _folder() / hashlib.sha256(f"{cls.__module__}:{cls.__name__} {path}".encode()).hexdigest()[:32]
+    name = hashlib.sha256(f"{cls.__module__}:{cls.__name__} {path}".encode()).hexdigest()[:32]
+    place = user_folder("XDG_CACHE_HOME", ".cache") / "inference_econ" / name
     with suppress(Exception), place.open("rb") as file:  # whatever is wrong, the catalog is read
         if file.read(len(_state())) == _state() and isinstance(entry := _Reader(file).load(), cls):
             return entry
     entry = read()
     with suppress(OSError):
         place.parent.mkdir(parents=True, exist_ok=True)
-        whole = place.with_name(f"{place.name}.{os.getpid()}")
+        whole = place.with_name(f"{place.name}.{os.getpid()}.{threading.get_ident()}")
         whole.write_bytes(_state() + pickle.dumps(entry))
         whole.replace(place)
     return entry
@@ -67,13 +68,6 @@ class _Reader(pickle.Unpickler):
         if not (isinstance(found, type) and issubclass(found, BaseModel)):
             raise pickle.UnpicklingError(f"{module}.{name} is no specification")
         return found
-
-
-@cache
-def _folder() -> Path:
-    """Folder of this installation; another one does not overwrite its entries."""
-    place = hashlib.sha256(str(Path(__file__)).encode()).hexdigest()[:16]
-    return user_folder("XDG_CACHE_HOME", ".cache") / "inference_econ" / place
 
 
 @cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from glob import escape
@@ -106,6 +105,8 @@ def _unfinished(target: Path) -> Iterator[Path]:
 
 def _new_file(folder: Path, prefix: str, suffix: str) -> tuple[int, Path]:
     """Create a new file, open and locked. If another process removes it before it is locked, another one is created."""
+    import tempfile  # most commands write no file
+
     while True:
         handle, name = tempfile.mkstemp(suffix, prefix, folder)
         try:

@@ -17,12 +17,10 @@ from inference_econ.inputs import Scenario, catalog
 from inference_econ.inputs.units import integer
 from inference_econ.records import files
 from inference_econ.records.plain import attributes, csv_text
-from inference_econ.report import figures
 from inference_econ.report.page import Page, Table
-from inference_econ.report.questions import scenario_figure
 from inference_econ.studies.exhibits import Cell
 from inference_econ.studies.results import Result
-from inference_econ.studies.scenario import run
+from inference_econ.studies.scenario import computing, run
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,22 +107,25 @@ def reproduce(folder: Path | str, *, progress: Progress | None = None) -> Reprod
     compared: list[Cell] = []
     written: list[Path] = []
     names = scenario_names()
-    # Drawing takes about as long as computing, so a second process draws.
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _end_with_parent) as artist:
+    with (
+        ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn"), _start) as pool,
+        computing(pool, names),
+    ):
         drawings = []
         for index, name in enumerate(names):
             if progress is not None:
                 progress(index / len(names), name.removeprefix("paper/"))
             result = run(name)
             compared += result.cells
-            drawings.append(artist.submit(write_scenario, result, target / name.removeprefix("paper/")))
+            drawings.append(pool.submit(write_scenario, result, target / name.removeprefix("paper/")))
         for drawing in drawings:
             written += drawing.result()
     return Reproduction(tuple(compared), tuple(written), time.perf_counter() - start)
 
 
-def _end_with_parent() -> None:
-    """End this process when its parent process ends, even if the parent is killed."""
+def _start() -> None:
+    """Share entries of the catalog in this process, and end it when its parent process ends or is killed."""
+    catalog.uncopied().__enter__()
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -155,5 +156,8 @@ def write_scenario(result: Result, stem: Path) -> list[Path]:
     *pictures, data = made = _places(result.scenario, stem)
     files.write_text(data, csv_text(result.to_frame()))
     if pictures:
+        from inference_econ.report import figures
+        from inference_econ.report.questions import scenario_figure
+
         figures.save(scenario_figure.draw(result), pictures)
     return made

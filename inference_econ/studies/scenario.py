@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,8 +30,11 @@ from inference_econ.inputs.scenarios.scenario import KINDS
 from inference_econ.records.sources import UsedSource, priced_sources, spec_sources
 from inference_econ.studies.exhibits import Compared
 from inference_econ.studies.results import BesideSeries, Curve, Result, SquareRootLaw, beside
-from inference_econ.studies.settings import assessment_of, shared_frontier
+from inference_econ.studies.settings import assessment_of, computed_ahead, shared_frontier
 from inference_econ.studies.toy import toy_curve
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 
 def run(
@@ -174,6 +178,20 @@ def _curve(label: str, settings: Settings) -> Curve:
     front = shared_frontier(settings)
     dollars = front.dollars * (1.0 if front.setup.is_priced else np.nan)
     return Curve(label, front.tokens_per_second, dollars, front.accelerators, front.batch, front, front.sources)
+
+
+def computing(pool: Executor, names: Iterable[str]) -> AbstractContextManager[None]:
+    """Let other processes compute the frontiers of scenarios; :func:`run` waits for them within the block."""
+    scenarios = map(catalog.scenario, names)
+    return computed_ahead(pool, dict.fromkeys(settings for spec in scenarios for settings in _settings_of(spec)))
+
+
+def _settings_of(scenario: Scenario) -> list[Settings]:
+    """Settings of all frontiers of a scenario, with those of its panels."""
+    ask = scenario.ask
+    if isinstance(ask, PanelsAsk):
+        return [settings for name in ask.scenarios for settings in _settings_of(_panel(name))]
+    return [series.settings.over(ask.common) for series in ask.series] if isinstance(ask, FrontierAsk) else []
 
 
 def _panel(name: str) -> Scenario:

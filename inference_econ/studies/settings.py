@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
@@ -28,7 +30,12 @@ from inference_econ.search import Sampling
 from inference_econ.studies.results import AnyFrontier
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
+
     from inference_econ.answers.assess import Assessment
+
+#: Frontiers that other processes compute, by settings.
+_AHEAD: ContextVar[Mapping[Settings, Future[AnyFrontier]] | None] = ContextVar("ahead", default=None)
 
 
 def frontier_of(settings: Settings, among: tuple[str, ...] = ()) -> AnyFrontier:
@@ -84,6 +91,8 @@ _cached_frontier = lru_cache(maxsize=256)(frontier_of)
 
 def shared_frontier(settings: Settings) -> AnyFrontier:
     """Frontier for settings. It is cached, except if settings name files of the user, because these may change."""
+    if settings in (ahead := _AHEAD.get() or {}):
+        return ahead[settings].result()
     shipped: tuple[tuple[catalog.Kind, tuple[str | None, ...]], ...] = (
         ("models", (settings.model, settings.draft)),
         ("hardware", (settings.hardware,)),
@@ -93,6 +102,16 @@ def shared_frontier(settings: Settings) -> AnyFrontier:
     if all(name is None or name in catalog.names(kind) for kind, names in shipped for name in names):
         return _cached_frontier(settings)
     return frontier_of(settings)
+
+
+@contextmanager
+def computed_ahead(pool: Executor, wanted: Iterable[Settings]) -> Iterator[None]:
+    """Let other processes compute frontiers; :func:`shared_frontier` waits for them within the block."""
+    token = _AHEAD.set({settings: pool.submit(shared_frontier, settings) for settings in wanted})
+    try:
+        yield
+    finally:
+        _AHEAD.reset(token)
 
 
 def assessment_of(ask: AssessAsk, *, progress: Progress | None = None) -> Assessment:

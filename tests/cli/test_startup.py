@@ -59,6 +59,16 @@ def test_an_answer_without_a_picture_loads_no_drawing(tmp_path: Path) -> None:
     assert not DRAWING & set(process.stderr.splitlines()[-1].split())
 
 
+def test_the_published_study_loads_no_services_and_no_tables_of_pandas(tmp_path: Path) -> None:
+    process = _process("paper", "run", "paper/table_1", folder=tmp_path)
+    assert process.returncode == 0, process.stderr
+    loaded = set(process.stderr.splitlines()[-1].split()[1:])
+    assert not loaded & {"scipy", "pandas", *DRAWING}
+    assert "inference_econ.search.frontier" in loaded
+    services = {"answers.assess", "answers.deployments.serving_frontier", "report.questions.frontier"}
+    assert not loaded & {f"inference_econ.{name}" for name in services}
+
+
 @pytest.mark.long
 @pytest.mark.rows
 def test_answers_load_no_library_that_takes_longer_than_they_do(question: str, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ PATH = catalog.locate("hardware", "h100_sxm")
 @pytest.fixture
 def reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], tuple[HardwareSpec, int]]:
     """Ask for an entry in a cache folder of its own; return it, and how often it was read."""
-    monkeypatch.setattr(kept, "_folder", lambda: tmp_path / "cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     times = 0
 
     def ask(path: Path) -> tuple[HardwareSpec, int]:
@@ -43,7 +43,7 @@ def test_the_next_process_does_not_read_an_entry_again(reads: Reads, tmp_path: P
     assert second is not first
     assert second == first == catalog.hardware("h100_sxm")
     assert second.model_fields_set == first.model_fields_set
-    assert [len(file.name) for file in (tmp_path / "cache").iterdir()] == [32]  # no unfinished file
+    assert [len(file.name) for file in (tmp_path / "cache" / "inference_econ").iterdir()] == [32]  # no unfinished file
 
 
 def test_a_changed_file_or_module_is_read(reads: Reads, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +81,7 @@ class _Foreign:
 
 def test_a_foreign_or_damaged_file_is_read_again_and_runs_nothing(reads: Reads, tmp_path: Path) -> None:
     reads(PATH)
-    (file,) = (tmp_path / "cache").iterdir()
+    (file,) = (tmp_path / "cache" / "inference_econ").iterdir()
     whole, left = file.read_bytes(), tmp_path / "left"
     other = pickle.dumps(catalog.model("llama_3_8b"))
     for content in (pickle.dumps(_Foreign(left)), other, whole[32:-100], b""):

@@ -82,8 +82,8 @@ def test_who_draws_ends_with_whoever_is_killed() -> None:
     program = (
         "import multiprocessing, os, time\n"
         "from concurrent.futures import ProcessPoolExecutor\n"
-        "from inference_econ.report.gallery import _end_with_parent\n"
-        "artist = ProcessPoolExecutor(1, multiprocessing.get_context('spawn'), _end_with_parent)\n"
+        "from inference_econ.report.gallery import _start\n"
+        "artist = ProcessPoolExecutor(1, multiprocessing.get_context('spawn'), _start)\n"
         "print(artist.submit(os.getppid).result() == os.getpid(), flush=True)\n"
         "time.sleep(600)\n"
     )
