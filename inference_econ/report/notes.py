@@ -145,7 +145,7 @@ def saving_note(saving: Saving | None) -> list[str]:
 
 
 def unit_notes(setup: Setup) -> list[str]:
-    """Notes on formats without compute units of their own, such as mxfp4 on H100, which runs at 16-bit speed."""
+    """Notes on formats that the GPU cannot multiply, such as mxfp4 on H100, which runs at 16-bit speed."""
     notes = []
     for dtype, name in {setup.precision.experts: "experts", setup.precision.weights: "weights"}.items():
         unit = setup.rates.unit(dtype)

@@ -375,7 +375,7 @@ def market(
     if not requests.is_simple and arrangement == "both":
         arrangement = "aggregated"
         if not tried.pins.given() and slots is None:
-            skipped = [f"pools that prefill and decode apart, which are not played, under {requests.traffic}"]
+            skipped = [f"disaggregated deployments, which are not simulated under {requests.traffic}"]
     reasons: dict[str, InputError | NothingFitsError] = {}
     candidates: list[Candidate] = []
     labels: list[str] = []

@@ -132,15 +132,14 @@ class BuyPage(AnswerPage[Purchase]):
         """Sentence on the cheapest option at the given rate, or on the fleet that breaks even first."""
         cheapest, rate = next(iter(self.answer.offers)), self.answer.request_rate
         if rate is not None:
-            bills = {f"tokens of {cheapest}": self.answer.offer_dollars_per_month(cheapest, rate)}
+            bills = {f"the API of {cheapest}": self.answer.offer_dollars_per_month(cheapest, rate)}
             for lot in self.answer.lots:
                 name = f"{self.answer.fleets[lot.chip].rented} x {lot.chip} ({lot.way.replace('_', ' ')})"
                 bills[name] = self.answer.bill(lot)
             first, second = sorted(bills, key=bills.__getitem__)[:2]
             return (
-                f"The cheapest option for {rate:g} requests/s is {first}, with ${bills[first]:,.0f} a month. The "
-                "second "
-                f"cheapest is {second}, with ${bills[second]:,.0f}.",
+                f"At {rate:g} requests/s, {first} is cheapest (${bills[first]:,.0f} a month), followed by {second} "
+                f"(${bills[second]:,.0f} a month).",
             )
         rows = [row for row in self.answer.crossovers if row.offer == cheapest and row.first is not None]
         if not rows:

@@ -10,7 +10,6 @@ from inference_econ.extras.papers.prefill import WAYS, PrefillWays, SharedPrompt
 from inference_econ.records.texts import amount, dollars
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries
-from inference_econ.report.error_notes import extrapolations
 from inference_econ.report.fields import Column, view
 from inference_econ.report.headings import heading
 from inference_econ.report.notes import setup_warnings, unit_notes, warnings
@@ -129,7 +128,6 @@ def times_table(ways: PrefillWays) -> Table:
         "TTFT has no interval, because it was only measured under load and with tensor parallelism. No known engine "
         "has "
         "'chain'.",
-        *extrapolations(*ways.subjects()),
         *unit_notes(ways.setup),
     )
     least = ("sequence ms", "gathered ms", "even chain ms")

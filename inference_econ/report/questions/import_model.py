@@ -41,12 +41,12 @@ class ImportedModelPage(Page):
             share = unknown_share(model)
             sentences = {
                 "Results assume that a step reads each of these parameters once and multiplies it with every token. "
-                "Intervals include the cases that a step skips them, or multiplies them without reading: up to "
-                f"{share:.1%} of a step less or more.": bool(share),
+                "Intervals also include two other cases: a step skips them, or multiplies them without a read (up to "
+                f"{share:.1%} of a step less or more).": bool(share),
                 "Tensors with more rows than the vocabulary are lookup tables. They take memory, but no time.": any(
                     part.looked_up for part in model.unknown
                 ),
-                "Keys that the import does not know give no parameters, and results exclude their effect.": not all(
+                "Results ignore unknown keys that add no parameters.": not all(
                     part.parameters for part in model.unknown
                 ),
             }

@@ -182,9 +182,9 @@ def test_pools_that_would_be_cheaper_are_said_with_their_numbers() -> None:
     assert small.fleet is not None and large.fleet is not None
     few, many = small.fleet, large.fleet
     assert (few.prefill, few.decode) == (many.prefill, many.decode)
-    assert f"{few.prefill_instances} to {many.prefill_instances} instances that prefill" in said
-    assert f"and {few.decode_instances} to {many.decode_instances} that decode apart" in said
+    assert f"{few.prefill_instances} to {many.prefill_instances} prefill and " in said
+    assert f"and {few.decode_instances} to {many.decode_instances} decode instances" in said
     hours = few.dollars_per_hour + many.dollars_per_hour
     start = CALM.startup_seconds / 3600.0 * (many.dollars_per_hour - few.dollars_per_hour)
-    assert f"would cost ${hours + start:,.2f}" in said and f"(${answer.plan.dollars:,.2f} as planned)" in said
+    assert f"would cost ${hours + start:,.2f}" in said and f"instead of ${answer.plan.dollars:,.2f}" in said
     assert fleet(together, day, targets, elasticity=CALM, target=0.8).left_out == ()
