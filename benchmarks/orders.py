@@ -37,8 +37,8 @@ from inference_econ.requests.request import Invocation
 #: without measurements follows the mean of all engines.
 TOLERANCE = 0.01
 #: Allowed excess of costs with random arrivals over costs at a constant concurrency, for all deployments and for
-#: disaggregated ones [1]. Long prompts with short outputs cost up to 1.7 times as much with aggregated instances. Prefill
-#: pools have the same maximum utilization in both.
+#: disaggregated ones [1]. Long prompts with short outputs cost up to 1.7 times as much with aggregated instances.
+#: Prefill pools have the same maximum utilization in both.
 OPEN_ARRIVALS, POOLS = 1.0, 0.05
 #: Factors by which inputs get better [1].
 FACTORS = (1.01, 9 / 8, 1.5, 10.0)
