@@ -562,9 +562,11 @@ ATTACKS: Mapping[str, Callable[[Path, argparse.Namespace], Sequence[Row]]] = {
 def earlier() -> dict[str, Row]:
     """Rows of the page, by attack."""
     lines = PAGE.read_text(encoding="utf-8").partition("|---|---|---|---|\n")[2].partition("\n\n")[0].splitlines()
-    cells = ([cell.strip() for cell in line.strip("|").split(" |")] for line in lines)
-    return {attack: Row(attack, *(integer(number.replace(",", "")) for number in numbers), remark)
-            for attack, *numbers, remark in cells}  # fmt: skip
+    rows = {}
+    for line in lines:
+        attack, tried, found, remark = (cell.strip() for cell in line.strip("|").split(" |"))
+        rows[attack] = Row(attack, integer(tried.replace(",", "")), integer(found.replace(",", "")), remark)
+    return rows
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

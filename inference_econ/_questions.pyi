@@ -34,10 +34,10 @@ from inference_econ.engine import Speculation
 from inference_econ.extras.closed_models.infer import Inferred
 from inference_econ.extras.closed_models.scenario_kinds import ObservedOffer
 from inference_econ.extras.closed_models.scenario_kinds import Priors
-from inference_econ.extras.fleets.day import Policy
 from inference_econ.extras.fleets.buy import Purchase
 from inference_econ.extras.fleets.capacity_blocks import Way
 from inference_econ.extras.fleets.day import DayOfFleet
+from inference_econ.extras.fleets.day import Policy
 from inference_econ.extras.fleets.hour_cost import HourCost
 from inference_econ.extras.fleets.rollout import Rollout
 from inference_econ.extras.papers.prefill import PrefillWays

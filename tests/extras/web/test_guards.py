@@ -137,7 +137,8 @@ def test_large_replies_are_sent_in_parts() -> None:
         sent.append(message)
 
     scope = {"type": "http", "method": "GET", "headers": [(b"host", b"127.0.0.1")]}
-    asyncio.run(middleware.cls(whole, *middleware.args, **middleware.kwargs)(scope, None, send))
+    guarded: Any = middleware.cls(whole, *middleware.args, **middleware.kwargs)
+    asyncio.run(guarded(scope, None, send))
     assert b"".join(message["body"] for message in sent[1:]) == body
     assert [message.get("more_body", False) for message in sent[1:]] == [True, True, True, False]
 
@@ -152,7 +153,8 @@ def test_clients_share_one_script(monkeypatch: pytest.MonkeyPatch) -> None:
         return "script"
 
     async def ask() -> list[Any]:
-        (route,) = (route for route in application().routes if route.path == "/static/vega.js")
+        routes: Any = application().routes
+        (route,) = (route for route in routes if route.path == "/static/vega.js")
         return await asyncio.gather(*(route.endpoint(None) for _ in range(20)))
 
     monkeypatch.setattr(charts, "javascript", bundle)
