@@ -48,7 +48,7 @@ def kept(cls: type[SpecT], path: Path, read: Callable[[], SpecT]) -> SpecT:
     name = hashlib.sha256(f"{cls.__module__}:{cls.__name__} {path}".encode()).hexdigest()[:32]
     place = user_folder("XDG_CACHE_HOME", ".cache") / "inference_econ" / name
     with suppress(Exception), place.open("rb") as file:  # whatever is wrong, the catalog is read
-        if file.read(len(_state())) == _state() and isinstance(entry := _Reader(file).load(), cls):
+        if file.read(len(_state())) == _state() and isinstance(entry := _SpecUnpickler(file).load(), cls):
             return entry
     entry = read()
     with suppress(OSError):
@@ -59,7 +59,7 @@ def kept(cls: type[SpecT], path: Path, read: Callable[[], SpecT]) -> SpecT:
     return entry
 
 
-class _Reader(pickle.Unpickler):
+class _SpecUnpickler(pickle.Unpickler):
     """Reader that finds specifications only."""
 
     def find_class(self, module: str, name: str) -> Any:
