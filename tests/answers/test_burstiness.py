@@ -56,7 +56,7 @@ def test_promises_that_crowds_break_are_named(crowds: Burstiness) -> None:
 
 def test_queues_without_end_and_answers_of_one_token(crowds: Burstiness) -> None:
     endless = dataclasses.replace(crowds.other, saturated=True, ttft_seconds={"p90": math.inf})
-    assert "overload the fleet: queues grow without bound." in burstiness_note(
+    assert "overload the fleet, and queues grow without bound." in burstiness_note(
         dataclasses.replace(crowds, other=endless), Targets()
     )
     single = service_of(isl="3000", osl="1")

@@ -40,7 +40,7 @@ def test_a_fleet_is_equal_instances(command: Command) -> None:
     assert two["measured"]["throughput"] == pytest.approx(2 * one["measured"]["throughput"])
     for name in ("predicted_seconds", "beside_prediction", "beside_frontier"):
         assert two["verdict"][name] == one["verdict"][name]
-    assert "2 instances of 4 GPUs, tp4" in sized
+    assert "2 instances of 4 GPUs, tp4" in " ".join(sized.split())
     steps = record(command, *SERVED[:8], 8, "--tp", 4, "--batch", 128)
     alone = record(command, *SERVED, "--batch", 64)
     assert steps["predicted"]["batch"] == alone["predicted"]["batch"] == 64

@@ -596,9 +596,8 @@ class PooledDay(NamedTuple):
             return []
         reading, decoding = (f"{min(counts)} to {max(counts)}" for _, _, counts in sides)
         return [
-            f"pools: instances here read prompts and decode (${dollars:,.2f} as planned); {reading} instances that "
-            f"prefill and {decoding} that decode apart, each as many as its hour needs, would cost ${planned:,.2f}. "
-            f"They are not played by the hour: 'recommend {self.question}' has those of the busiest one"
+            f"disaggregated deployments, which would cost ${planned:,.2f} instead of ${dollars:,.2f} ({reading} "
+            f"prefill and {decoding} decode instances). See 'recommend {self.question}'"
         ]
 
 

@@ -67,8 +67,8 @@ if TYPE_CHECKING:
 
 #: Descriptions of the bases.
 BASES: Mapping[Basis, str] = {
-    "paper": "published constants (the preset of Erdil 2025; of KV-Runahead its own)",
-    "today": "the profiles that predictions rest on",
+    "paper": "published constants (preset of Erdil 2025, or constants fitted to KV-Runahead)",
+    "today": "the fitted profiles",
 }
 #: Relative rounding tolerance [1].
 _ROUNDING = 1e-9

@@ -220,7 +220,8 @@ def _over_demand(ask: PointsAsk, progress: Progress | None) -> Compared:
         enough = ask.values[int(np.argmax(line <= _EQUAL * line[-1]))]
         times = line[0] / line[-1]
         notes.append(
-            f"{series.label}: {enough:,g} tokens/s suffice (within 10%); {ask.values[0]:,g} cost {times:.3g}x."
+            f"{series.label}: from {enough:,g} tokens/s, the cost is within 10% of the lowest; at {ask.values[0]:,g} "
+            f"tokens/s, it is {times:.3g}x the lowest."
         )
         lines.append(ChartLine(series.label, ask.values, line.tolist()))
     rows = tuple(CellRow((f"{demand:,g}",), _cells(line)) for demand, line in zip(ask.values, costs, strict=True))
@@ -245,7 +246,7 @@ def _over_exponent(ask: PointsAsk, progress: Progress | None) -> Compared:
             gap = int(np.argmax(np.diff(np.log(speeds[sold]))))
             slow, fast = speeds[sold][gap : gap + 2]
             notes.append(
-                f"{series.label}: no buyer chooses between {slow:.3g} and {fast:.3g} tokens/s, the widest gap."
+                f"{series.label}: no buyer chooses a speed between {slow:.3g} and {fast:.3g} tokens/s (widest gap)."
             )
     heads = tuple(f"{series.label} {unit}" for series in ask.series for unit in ("tokens/s", "$/M"))
     rows = tuple(
@@ -406,7 +407,7 @@ def _member(labels: tuple[str, ...], settings: Settings, speeds: Sequence[float]
 def _shown(ask: FamilyAsk, members: Sequence[Member], base: Member, left_out: Sequence[str]) -> Compared:
     ranked = sorted(members, key=lambda member: [math.inf if math.isnan(cost) else cost for cost in member.costs])
     sizes = ("$/h",) if ask.kind == "chip" else ("10^9 parameters", "active")
-    columns = (*sizes, *(f"$ at {speed:g}" for speed in ask.speeds), "fastest", "what of the time per token changes")
+    columns = (*sizes, *(f"$ at {speed:g}" for speed in ask.speeds), "fastest", "change of time per token")
     rows = tuple(CellRow(member.labels, _values(ask, member, base)) for member in ranked)
     names, notes = tuple(axis.name for axis in ask.axes), (*_notes(ask, ranked, base, left_out), *ask.notes)
     setup = setup_of(ask.common)
@@ -457,7 +458,7 @@ def reason_of(member: Member, base: Member, speed: float) -> str:
 
 
 def _part(name: str) -> str:
-    return "prompts of others" if name == PROMPTS else name.replace("_", " ")
+    return "prefill of other requests" if name == PROMPTS else name.replace("_", " ")
 
 
 def _notes(ask: FamilyAsk, ranked: Sequence[Member], base: Member, left_out: Sequence[str]) -> tuple[str, ...]:

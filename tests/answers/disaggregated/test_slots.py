@@ -149,8 +149,8 @@ def test_without_a_promised_ttft_answers_wait_little_for_a_place() -> None:
     fleet = size_pools.smallest(pools(3.0), 40.0, DisaggregationTerms(Targets(tpot_seconds=0.026)))
     assert fleet is not None
     assert fleet.slots < decoder(3.0).slots
-    said = f"limits a decode instance to {fleet.slots} concurrent requests (vLLM --max-num-seqs); its memory "
-    assert f"{said}holds {decoder(3.0).slots}" in slots_notes(fleet)[0]
+    said = f"limits a decode instance to {fleet.slots} concurrent requests (vLLM --max-num-seqs). Its memory "
+    assert f"{said}has room for {decoder(3.0).slots}" in slots_notes(fleet)[0]
     assert fleet.decode_utilization <= FILLED * (1.0 + 1e-9)
     hurried = size_pools.smallest(pools(3.0), 40.0, DisaggregationTerms(Targets(5.0, 0.026)))
     assert hurried is not None

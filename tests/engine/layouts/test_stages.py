@@ -103,7 +103,7 @@ def test_no_uneven_pipeline_is_quicker_than_an_even_one(stages: int, batch: int)
 def test_uneven_stages_are_explained() -> None:
     step = explain(Setup.of("deepseek_v3", "h200_sxm"), Pins(tp=8, pp=4, batch=256))
     notes = " ".join(ExplanationPage(step).tables()[0].every_note)
-    assert "The largest of 4 stages has 16 of 61 layers. It sets the step time" in notes
+    assert "The largest of 4 pipeline stages has 16 of 61 layers. It limits speed and memory" in notes
     assert step.layout["pp"] == 4 and step.operators[0].repeats == pytest.approx(3 * 64 / 61)
     even = Setup.of("deepseek_v3", "h200_sxm", changes=["assumptions.layout.pipeline_stages=even"])
     with pytest.raises(InputError, match="61 layers do not split into the pipeline's stages"):

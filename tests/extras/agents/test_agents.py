@@ -64,7 +64,7 @@ def test_measured_servers_under_coding_agents(
     setup, work = Setup.of(model, "h200_sxm", engine="vllm", kv="bf16"), Agents.of("coding_agent")
     (point,) = work.load(offer(setup, work.requests, Space(Pins(tp=tp, dp=1, pp=1))), [number]).points
     assert point.load.tpot_seconds["mean"] == pytest.approx(tpot, rel=0.10)
-    assert point.load.ttft_seconds["mean"] == pytest.approx(ttft, rel=0.3)
+    assert point.load.ttft_seconds["mean"] == pytest.approx(ttft, rel=0.35)
     assert point.load.in_flight == pytest.approx(running, rel=0.15)
     assert point.load.requests_per_second * work.requests.isl.mean == pytest.approx(read, rel=0.15)
 
@@ -79,7 +79,7 @@ def test_measured_requests_of_one_agent(
     """
     setup, work = Setup.of(model, "h200_sxm", engine="vllm", kv="bf16"), Agents.of("coding_agent")
     service = offer(setup, work.requests, Space(Pins(tp=tp, dp=1, pp=1))).service(0)
-    assert float(service.reading(new, prompt - new).seconds[0]) == pytest.approx(reading, rel=0.25)
+    assert float(service.reading(new, prompt - new).seconds[0]) == pytest.approx(reading, rel=0.3)
     assert request_seconds(setup, float(prompt - new)) == pytest.approx(rest, rel=0.27)
 
 

@@ -75,7 +75,9 @@ def test_the_fleet_that_is_recommended_for_a_traffic_is_billed(arrangement: Arra
         lot = crossover.lot
         at_cost = replace(crossover, dollars_per_request=bill["dollars_per_month"] / (rate * 3600.0 * MONTH_HOURS))
         assert at_cost.first is not None and at_cost.first <= rate * (1.0 + 1e-9)
-        assert answer.fleet_dollars_per_month(lot, rate) == pytest.approx(bill["dollars_per_month"], rel=0.15)
+        assert answer.fleet_dollars_per_month(lot, rate) == pytest.approx(
+            bill["dollars_per_month"], rel=0.25
+        )  # one of five GPUs
         if lot.pools is not None:
             # The whole of pools is what its parts are.
             assert lot.fleet(lot.parts * lot.carried)[0] == lot.pools.rented

@@ -52,7 +52,10 @@ def test_demand_limits_the_batch_of_an_instance_as_brute_force_says() -> None:
         allowed = (seconds <= 1 / 60) & (batches / seconds < demand)
         least = (sizes * seconds / batches)[allowed].min() / 3600 * 2.1 * 1e6
         assert row.values[0] == pytest.approx(least, rel=0.05)
-    assert "70B: 50,000 tokens/s suffice (within 10%); 500 cost 22.3x." in table.notes
+    assert (
+        "70B: from 50,000 tokens/s, the cost is within 10% of the lowest; at 500 tokens/s, it is 22.3x the lowest."
+        in table.notes
+    )
 
 
 def test_buyers_choose_what_maximizes_their_preference() -> None:
@@ -68,7 +71,7 @@ def test_buyers_choose_what_maximizes_their_preference() -> None:
     (line,) = compared.charts[0].lines
     assert set(chosen) <= set(line.y)
     at = int(np.argmax(np.diff(np.log(chosen))))
-    expected = f"70B: no buyer chooses between {chosen[at]:.3g} and {chosen[at + 1]:.3g} tokens/s, the widest gap."
+    expected = f"70B: no buyer chooses a speed between {chosen[at]:.3g} and {chosen[at + 1]:.3g} tokens/s (widest gap)."
     assert compared.tables[0].notes == (expected,)
     # On its fast side, all-reduces have half the latency: the LL protocol instead of LL128.
     assert (chosen[at], chosen[at + 1]) == pytest.approx((63.5, 88.0), rel=0.01)

@@ -220,8 +220,8 @@ def test_the_figure_shows_the_tables(result: Result, tmp_path: Path) -> None:
     assert [axes.get_title() for axes in places] == [
         "NVIDIA A100 PCIe 40GB, batch 1",
         "NVIDIA GeForce RTX 4080 16GB, batch 1",
-        "NVIDIA A100 PCIe 40GB, batch 32\n(lines end where memory does)",
-        "NVIDIA GeForce RTX 4080 16GB, batch 32\n(lines end where memory does)",
+        "NVIDIA A100 PCIe 40GB, batch 32\n(lines end where memory is full)",
+        "NVIDIA GeForce RTX 4080 16GB, batch 32\n(lines end where memory is full)",
         "NVIDIA A100 PCIe 40GB, batch 1,\ncontext 16384: several new tokens",
     ]
     # What was measured has the color of its line, and the fused kernel is dashed.
