@@ -41,7 +41,7 @@ from inference_econ.inputs import catalog
 
 USUAL = scenario_kinds.priors("usual")
 #: Shipped frontiers have three decimals of logarithms, and those of the same code differ in the last digits.
-SHIPPED = 0.005
+SHIPPED = 0.002
 SAMPLES = 512
 
 
