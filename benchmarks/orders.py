@@ -63,12 +63,12 @@ Options = Mapping[str, Any]
 
 
 class Order(NamedTuple):
-    """Two results, of which the second must not be worse."""
+    """Two results. The second has the better input, so it must not be worse."""
 
     relation: str
     """Result and input."""
     ratio: float
-    """Second result divided by the first; above 1 is worse, infinite if only the first exists [1]."""
+    """Second result divided by the first [1]. A ratio above 1 is worse; infinite if only the first result exists."""
     setup: str
     """Both queries, as text."""
     allowed: float = TOLERANCE
