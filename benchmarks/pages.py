@@ -43,6 +43,8 @@ FILES = ROOT / "tests" / "fixtures" / "transcripts"
 WIDTHS = (80, 100)
 #: Significant digits of numbers in a digest; versions of numpy agree to more [1].
 DIGITS = 6
+#: Magnitude below which a value of a digest counts as zero: versions of numpy differ in the rounding errors of a difference.
+NOISE = 1e-12
 
 
 def ask(command: str) -> Page | str:
@@ -79,7 +81,7 @@ def _digest(value: object) -> str:
 
 def _rounded(value: Any) -> Any:
     if isinstance(value, float):
-        return float(f"{value:.{DIGITS - 1}e}")
+        return float(f"{value:.{DIGITS - 1}e}") if abs(value) > NOISE else 0.0
     if isinstance(value, dict):
         return {key: _rounded(item) for key, item in value.items()}
     return [_rounded(item) for item in value] if isinstance(value, list) else value
