@@ -524,7 +524,8 @@ def _wait(queue: queueing.Load, share: float) -> float:
     return float(queueing.wait_quantiles(queue, [share])[0])
 
 
-#: Maximum number of instances of one kind per instance of the other kind [1], so ratios are from 1:16 to 16:1. Public
+#: Maximum number of instances of one kind per instance of the other kind [1], so ratios are from 1:16 to 16:1. It holds
+#: at a constant concurrency and at a request rate. A group has at most as many instances of each kind. Public
 #: measurements have 1:9 to 3:1 (servers/serving_points.csv). DeepSeek-V3's report (2024, section 3.4) has units of 4
 #: and of 40 nodes. At higher ratios, the loss of one instance would stop all others.
 MOST_RATIO = 16

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from inference_econ._types import Array, Indices
-from inference_econ.answers.disaggregated.load import prefill_queue, seconds_without_waits
+from inference_econ.answers.disaggregated.load import MOST_RATIO, prefill_queue, seconds_without_waits
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.simplest import SIMPLER
 from inference_econ.answers.slo import FILLED
@@ -18,8 +18,6 @@ from inference_econ.engine import node
 
 #: Number of prefill layouts that are evaluated per decode layout; the cheapest ones are used [1].
 _READERS = 6
-#: Maximum number of instances of each kind in a group, and maximum ratio of the two numbers [1].
-_MOST_INSTANCES, _MOST_RATIO = 16, 8
 
 
 @dataclass(frozen=True)
@@ -212,17 +210,17 @@ def _groups(reading: float, decoding: float, whole: tuple[int, ...], most: int, 
     """Prefill/decode groups for given instance sizes [GPUs].
 
     A group occupies one or more full nodes, or an even fraction of a node, and has at most ``most`` GPUs. If prefill
-    and decode instances do not share nodes, this rule applies to each kind. Among groups with a similar cost per decode
-    instance, the smallest is used.
+    and decode instances do not share nodes, this rule applies to each kind. A group has at most ``MOST_RATIO``
+    instances of each kind. Among groups with a similar cost per decode instance, the smallest is used.
     """
-    numbers = np.array(list(product(range(1, _MOST_INSTANCES + 1), repeat=2)), dtype=np.intp)
+    numbers = np.array(list(product(range(1, MOST_RATIO + 1), repeat=2)), dtype=np.intp)
     sides = numbers * np.array([reading, decoding])
     chips, ratios = sides.sum(axis=1), numbers[:, 0] / numbers[:, 1]
     placed = (chips,) if len(whole) == 1 else sides.T
     filled = np.ones(chips.size, dtype=bool)
     for part, size in zip(placed, whole, strict=True):
         filled &= (part % size == 0) | (size % part == 0)
-    possible = filled & (chips <= most) & (np.maximum(ratios, 1.0 / ratios) <= _MOST_RATIO)
+    possible = filled & (chips <= most)
     order = np.flatnonzero(possible)[np.argsort(ratios[possible], kind="stable")]
     ratios, chips, numbers = ratios[order], chips[order], numbers[order]
     # Costs per decode instance ascend with the ratio.

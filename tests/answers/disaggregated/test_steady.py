@@ -10,7 +10,7 @@ import pytest
 
 import inference_econ as ie
 from inference_econ.answers.deployments.serving_options import market
-from inference_econ.answers.disaggregated.load import closed_loop, prefill_queue
+from inference_econ.answers.disaggregated.load import MOST_RATIO, closed_loop, prefill_queue
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.steady import SteadyPools, _instances
 from inference_econ.answers.simplest import SIMPLER
@@ -21,8 +21,6 @@ from tests.asking import pools_of
 REQUESTS = Requests.build({"isl": 4000, "osl": 500}, origin="test")
 #: Chips of a group at most, as published pools of one service have them [1].
 LARGEST = 144
-#: Instances of a kind at most, and for each of the other [1].
-MOST, RATIO = 16, 8
 #: Chips of a machine of H100s [1].
 NODE = 8
 
@@ -81,8 +79,7 @@ def test_no_group_that_fills_nodes_is_noticeably_cheaper() -> None:
     """All numbers of instances of both kinds, of every layout that could read: chips for each request of a second."""
     found = steady()
     sizes = every().prefill.accelerators, every().decode.accelerators
-    some = itertools.product(range(1, MOST + 1), repeat=2)
-    pairs = [pair for pair in some if 1 / RATIO <= pair[0] / pair[1] <= RATIO]
+    pairs = list(itertools.product(range(1, MOST_RATIO + 1), repeat=2))
     own = every().decode.states.without_prompts(REQUESTS.decode_steps)
     for row, column in states(found):
         rate, writer = float(own.requests_per_second[row, column]), float(sizes[1][row])
@@ -146,11 +143,13 @@ def test_groups_fill_nodes_and_are_no_larger_than_what_is_deployed_together() ->
         (2.0, 1.0, 1.0, (11, 5)),
         # Prefill instances of 4 chips beside decode instances of 8: 15P8D has 124 for 8 that decode, 2P1D 16 for one.
         (15 / 8, 4.0, 8.0, (2, 1)),
-        # Beyond eight to one, decode instances wait for prompts.
         (7.0, 1.0, 1.0, (7, 1)),
         (8.0, 8.0, 8.0, (8, 1)),
-        (8.1, 8.0, 8.0, (8, 1)),
-        (80.0, 8.0, 8.0, (8, 1)),
+        (15.0, 1.0, 1.0, (15, 1)),
+        # With more than 16 prefill instances per decode instance, decode instances would wait for prompts.
+        (16.0, 8.0, 8.0, (16, 1)),
+        (16.1, 8.0, 8.0, (16, 1)),
+        (80.0, 8.0, 8.0, (16, 1)),
         (np.inf, 8.0, 8.0, (0, 0)),
         # 11P7D has 20.6 chips for each that decodes; 3P2D 20.95 for as many requests, 2 % more, in 40 and not 144.
         (11 / 7, 8.0, 8.0, (3, 2)),
@@ -160,7 +159,9 @@ def test_the_smallest_group_of_a_ratio(wanted: float, reading: float, decoding: 
     sizes = np.array([reading]), np.array([decoding])
     readers, decoders, fed = _instances(np.array([[wanted]]), *sizes, (NODE,), LARGEST)
     assert (int(readers.item()), int(decoders.item())) == group
-    assert float(fed.item()) == (pytest.approx(8.0 / wanted) if 8.0 < wanted < np.inf else pytest.approx(1.0, rel=0.1))
+    assert float(fed.item()) == (
+        pytest.approx(16.0 / wanted) if 16.0 < wanted < np.inf else pytest.approx(1.0, rel=0.1)
+    )
 
 
 @pytest.mark.parametrize(("reading", "decoding"), [(1.0, 4.0), (1.0, 1.0), (4.0, 8.0), (8.0, 8.0), (2.0, 16.0)])
