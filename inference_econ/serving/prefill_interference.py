@@ -361,10 +361,10 @@ def _added_by_chance(batches: Batches, part: _Part) -> Added:
     steps = _counted(batches, part, usual)
     growth, further = _beyond_counts(batches, part, usual, number)
     # Only a finite number of chunks is enumerated, so the probabilities are normalized.
-    growth = 1.0 / (steps.chance * steps.parts).sum(axis=-1) * growth
-    mean, chips = (parts * (steps.chance * seconds).sum(axis=-1) * growth for seconds in (steps.taken, steps.work))
-    following = parts * (steps.chance * (steps.work_of_one_more - steps.work)).sum(axis=-1) * further
-    all_others = (steps.met * steps.work_of_one_more).sum(axis=-1) - steps.work_of_one_more[..., 0]
+    growth = 1.0 / _expected(steps.chance, steps.parts) * growth
+    mean, chips = (parts * _expected(steps.chance, seconds) * growth for seconds in (steps.taken, steps.work))
+    following = parts * _expected(steps.chance, steps.work_of_one_more - steps.work) * further
+    all_others = _expected(steps.met, steps.work_of_one_more) - steps.work_of_one_more[0]
     joined = parts * np.maximum(all_others, 0.0)
     least = min(batches.requests.new_tokens / batches.setup.assumptions.serving.prefill_chunk, 1.0)
     mean = np.maximum(mean, least * parts * part.waiting / batches.groups)
@@ -374,10 +374,10 @@ def _added_by_chance(batches: Batches, part: _Part) -> Added:
 
 
 class _Counted(NamedTuple):
-    """Steps by their number of chunks; arrays have shape (..., k)."""
+    """Steps by their number of chunks; arrays have shape (k, ...), which is the fastest to compute."""
 
     parts: Array
-    """Numbers of chunks: 0, 1, ..., shape (k,) [1]."""
+    """Numbers of chunks: 0, 1, ..., shape (k, 1, ...) [1]."""
     work: Array
     """GPU time of all chunks in the step [s]."""
     work_of_one_more: Array
@@ -392,24 +392,29 @@ class _Counted(NamedTuple):
 
 def _counted(batches: Batches, part: _Part, mean: Array) -> _Counted:
     """Steps by their number of chunks; ``mean`` is the mean number [1]."""
-    counts = np.arange(np.ceil(mean.max() + 8.0 * np.sqrt(mean.max())) + 9.0)
-    stages, several = part.stages[..., None], batches.parts.number > 1
-    begun = np.minimum(counts, stages)
+    numbers = np.arange(np.ceil(mean.max() + 8.0 * np.sqrt(mean.max())) + 9.0)
+    counts = numbers.reshape(-1, *[1] * mean.ndim)
+    begun, several = np.minimum(counts, part.stages), batches.parts.number > 1
     # Chunks that exceed a full step need further steps, and these also decode. More chunks never take less GPU time.
-    room = (part.stages * batches.parts.most * batches.groups)[..., None]
-    saved = part.saved[..., None] * begun * np.maximum(np.ceil(counts / room), 1.0)
-    work = part.working[..., None] * (stages * batches.shared.at(counts / stages)) - saved
-    work = np.maximum.accumulate(np.maximum(work, 0.0), axis=-1)
-    counts, work, more = counts[:-1], work[..., :-1], work[..., 1:]
-    taken = np.maximum(part.waiting[..., None] * begun[..., :-1], work)
-    chance = _poisson(mean, counts, special.log_gamma(counts + 1.0))
+    room = part.stages * batches.parts.most * batches.groups
+    saved = part.saved * begun * np.maximum(np.ceil(counts / room), 1.0)
+    relative = np.moveaxis(batches.shared.at(numbers / part.stages[..., None]), -1, 0)
+    work = part.working * (part.stages * relative) - saved
+    work = np.maximum.accumulate(np.maximum(work, 0.0, order="C"), axis=0)
+    counts, work, more = counts[:-1], work[:-1], work[1:]
+    taken = np.maximum(part.waiting * begun[:-1], work)
     together = np.broadcast_to(batches.groups > 1.0, mean.shape)
-    if not together.any():
-        return _Counted(counts, work, more, taken, chance, chance)
-    length = np.broadcast_to(batches.decode[..., None] + taken, chance.shape)
-    met = chance.copy()
-    chance[together], met[together] = (_by_length if several else _gated)(mean[together], length[together], counts)
+    chance = met = _poisson(mean, len(counts))
+    if together.any():
+        length = np.broadcast_to(batches.decode + taken, chance.shape)[:, together]
+        met = chance.copy()
+        chance[:, together], met[:, together] = (_by_length if several else _gated)(mean[together], length)
     return _Counted(counts, work, more, taken, chance, met)
+
+
+def _expected(chance: Array, values: Array) -> Array:
+    """Sum of values weighted with probabilities, over the first axis."""
+    return np.asarray(np.einsum("k...,k...->...", chance, values))
 
 
 def _beyond_counts(batches: Batches, part: _Part, usual: Array, number: Array) -> tuple[Array | float, Array]:
@@ -469,56 +474,58 @@ def delayed(batches: Batches, steps: float) -> tuple[Added, Array]:
     return Added(taken / number, chips / number, following, following, np.maximum(chips - single, 0.0)), wait
 
 
-def _gated(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
+def _gated(mean: Array, length: Array) -> tuple[Array, Array]:
     """Probability of each number of chunks in a step that serves the arrivals of the previous step, returned twice [1].
 
     More prompts arrive during steps with prompts than during steps without them, because these are shorter. The first
-    array is the distribution over all steps, the second is the one that an arriving prompt meets. Both have shape (...,
-    k) and are equal.
+    array is the distribution over all steps, the second is the one that an arriving prompt meets. Both have shape (k,
+    ...) and are equal.
     """
-    factorials = special.log_gamma(count + 1.0)
-    chance = _poisson(mean, count, factorials)
+    chance, short = _poisson(mean, len(length)), length[0]
     for _ in range(_PASSES):
-        none = chance[..., 0]
-        longer = (chance[..., 1:] * length[..., 1:]).sum(axis=-1) / np.maximum(1.0 - none, TINY)
-        short = length[..., 0]
+        none = chance[0]
+        longer = _expected(chance[1:], length[1:]) / np.maximum(1.0 - none, TINY)
         rate = mean / (none * short + (1.0 - none) * longer)
-        idle, full = (_poisson(np.maximum(rate * step, TINY), count, factorials) for step in (short, longer))
-        none = full[..., 0] / np.maximum(1.0 - idle[..., 0] + full[..., 0], TINY)
-        chance = none[..., None] * idle + (1.0 - none)[..., None] * full
-        chance = chance / chance.sum(axis=-1, keepdims=True)
+        idle, chance = (_poisson(np.maximum(rate * step, TINY), len(length)) for step in (short, longer))
+        none = chance[0] / np.maximum(1.0 - idle[0] + chance[0], TINY)
+        idle *= none
+        chance *= 1.0 - none
+        chance += idle
+        chance /= chance.sum(axis=0)
     return chance, chance
 
 
-def _by_length(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:
-    """Probability of each number of chunks, in a step and at a random time, shape (..., k) [1].
+def _by_length(mean: Array, length: Array) -> tuple[Array, Array]:
+    """Probability of each number of chunks, in a step and at a random time, shape (k, ...) [1].
 
     At a random time, the number is assumed to be Poisson-distributed. Newton's method finds the mean of this
     distribution from the mean number per step. The probability that a random time falls in a step is proportional to
     the duration of the step.
     """
-    highest, factorials = np.log(2.0 * count[-1]), special.log_gamma(count + 1.0)
-    log = np.minimum(np.log(mean * length[..., 1] / length[..., 0]), highest)
+    count = np.arange(float(len(length)))[:, None]
+    highest = np.log(2.0 * count[-1])
+    log = np.minimum(np.log(mean * length[1] / length[0]), highest)
     for _ in range(_NEWTON):
-        met = _poisson(np.exp(log), count, factorials)
-        steps = met / length
-        steps = steps / steps.sum(axis=-1, keepdims=True)
-        average = (steps * count).sum(axis=-1)
-        variance = (steps * count**2).sum(axis=-1) - average**2
+        steps = _poisson(np.exp(log), len(length)) / length
+        steps /= steps.sum(axis=0)
+        average = _expected(steps, count)
+        variance = _expected(steps, count**2) - average**2
         change = np.log(mean / average) * average / np.maximum(variance, TINY * average)
         log = np.minimum(log + np.clip(change, -1.0, 1.0), highest)
-    met = _poisson(np.exp(log), count, factorials)
+    met = _poisson(np.exp(log), len(length))
     steps = met / length
-    return steps / steps.sum(axis=-1, keepdims=True), met / met.sum(axis=-1, keepdims=True)
+    return steps / steps.sum(axis=0), met / met.sum(axis=0)
 
 
-def _poisson(mean: Array, count: Array, factorials: Array) -> Array:
-    """Poisson probabilities for means of shape (...), given the logarithms of the factorials of the counts [1]."""
-    # Work in place: copies of these tables would take longer than the arithmetic.
-    logarithm = count * np.log(mean)[..., None]
-    logarithm -= mean[..., None]
-    logarithm -= factorials
-    return np.asarray(np.exp(logarithm, out=logarithm))
+def _poisson(mean: Array, counts: int) -> Array:
+    """Poisson probabilities of 0, 1, ... for means of shape (...), shape (counts, ...) [1]."""
+    chance = np.empty((counts, *mean.shape))
+    # Below e^-700 numbers lose digits. Each probability follows from the previous one, faster than exponentials.
+    np.exp(-np.minimum(mean, 700.0), out=chance[0])
+    for number in range(1, counts):
+        np.multiply(chance[number - 1], mean, out=chance[number])
+        chance[number] /= number
+    return chance
 
 
 def several_fit(setup: Setup, requests: Requests) -> bool:

@@ -6,7 +6,7 @@ import math
 import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from os import PathLike
 from typing import Any, NamedTuple, overload
 
@@ -383,8 +383,19 @@ class _SpeedCosts(_ServiceStates):
         A deployment can also serve users at lower speeds, so neither end of the interval decreases as speed rises.
         """
         low, high = np.empty(len(self)), np.empty(len(self))
-        for at, instances in self._same_instances():
-            low[at], high[at] = self._ends(self.tokens_per_second[at], instances)
+        groups = list(self._same_instances())
+        # One search for the speeds of all layouts is much faster than one per layout.
+        around = [bounds.around(instances, "tpot") for _, instances in groups]
+        speeds = [self.tokens_per_second[at] for at, _ in groups]
+        ends = ((1.0, tpot.low, tpot.high) if tpot else () for tpot in around)
+        every = np.array([end * speed for own, at in zip(ends, speeds, strict=True) for end in own for speed in at])
+        known = cache(
+            lambda measured: dict(zip(every.tolist(), self.dollars_at(every, measured=measured), strict=True))
+        )
+        for (at, instances), own in zip(groups, speeds, strict=True):
+            low[at], high[at] = likely_ends(
+                lambda asked, measured: np.array([known(measured)[speed] for speed in asked.tolist()]), own, instances
+            )
         order = np.argsort(self.tokens_per_second, kind="stable")
         low[order] = np.where(np.isnan(low[order]), np.nan, np.fmax.accumulate(low[order]))
         high[order] = np.where(np.isnan(high[order]), np.nan, np.fmin.accumulate(high[order[::-1]])[::-1])
