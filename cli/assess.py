@@ -28,8 +28,9 @@ def assess(
     """Compare a measured server with its prediction and with the frontier.
 
     Give the measured speed, batch, MFU or throughput. The command prints a faster deployment at equal cost, a cheaper
-    one at equal speed, and the part of a step that explains the difference. With --isl and --osl, it compares services
-    under continuous batching; without them, decode steps alone. MODEL and HARDWARE are as in 'frontier'.
+    deployment at equal speed, and the part of a step that explains the difference. With --isl and --osl, the comparison
+    includes prefill under continuous batching; otherwise only decode steps are compared. MODEL and HARDWARE are names
+    or paths of YAML files.
     """
     seen = {
         "tokens_per_second": tokens_per_second,

@@ -147,10 +147,10 @@ def show_schema(kind: str, page: bool, path: str | None) -> str:
 def list_offers(request: Request, model: str | None, refresh: str | None, date: str | None) -> Page | None:
     """List API prices of one model or all models, by provider.
 
-    Prices are in USD per million input, cached input and output tokens. --refresh saves the offers of a file. They
-    replace offers that were saved before. FILE is the JSON of https://models.dev/api.json, or a CSV file with the
-    columns model, input and output. Optional columns are provider, hours, cached_input, tokens_per_second and date.
-    Nothing is downloaded. 'price --api-prices PROVIDER' compares with these offers. For GPU prices, see 'list gpus
+    Prices are in USD per million input, cached input and output tokens. --refresh replaces the saved offers by the
+    offers of a file. FILE is the JSON of https://models.dev/api.json, or a CSV file with the columns model, input and
+    output. Optional columns are provider, hours, cached_input, tokens_per_second and date. The command downloads
+    nothing. 'price --api-prices PROVIDER' compares a cost with the offers of a provider. For GPU prices, see 'list gpus
     --prices'.
     """
     if refresh is None:
@@ -176,8 +176,8 @@ def show_traffic(request: Request, name: str, target: str | None) -> Page | Show
 
     NAME is a workload of the catalog or a trace file. Supported traces are Azure and BurstGPT (CSV), Mooncake, AgentX /
     Weka, ShareGPT, 'vllm bench serve --save-detailed', AIPerf and OpenTelemetry (JSON or JSON Lines). Files may be
-    compressed (.gz). -o mine.yaml saves the workload. For a trace, it saves a workload that is fitted to the trace. Use
-    the file with --traffic mine.yaml. Other commands replay a trace with --trace FILE.
+    compressed (.gz). -o mine.yaml saves the workload, or a workload that is fitted to the trace, for --traffic
+    mine.yaml. Other commands simulate a trace with --trace FILE.
     """
     if target is not None and not target.endswith((".yaml", ".yml")):
         raise InputError(f"{target}: the workload is written as YAML; end the name in .yaml (the summary is printed)")

@@ -77,11 +77,11 @@ def sensitivity(
     Values are elasticities at a speed: percent of cost or speed per percent of an input. Inputs describe the GPU,
     network, host, price, requests and model.
 
-    With --vary, inputs have distributions. The result then has intervals of the cost of each GPU, and the probability
-    that one GPU is cheaper than another. An input is price, isl, acceptance, hardware.FIELD or similar. Write
-    INPUT=NAME(PARAMETER=VALUE, ...) with a distribution of scipy.stats; add 'relative' for factors on the current
-    value. 'GPU: INPUT=...' applies to one GPU, and 'profile' means the prediction errors of each profile. STUDY is a
-    scenario of the kind 'uncertainty'. MODEL and HARDWARE are as in 'frontier'.
+    With --vary, inputs have distributions, and the result has cost intervals of each GPU, and the probability that one
+    GPU is cheaper than another. An input is price, isl, acceptance, hardware.FIELD or similar. A distribution is
+    INPUT=NAME(PARAMETER=VALUE, ...) with a NAME of scipy.stats; add 'relative' for factors on the current value. 'GPU:
+    INPUT=...' applies to one GPU, and 'profile' means the prediction errors of each profile. STUDY is a scenario of the
+    kind 'uncertainty'. MODEL and HARDWARE are names or paths of YAML files.
     """
     from inference_econ.inputs import Settings
 

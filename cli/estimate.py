@@ -20,7 +20,7 @@ def estimate(request: Request, concurrency: tuple[int, ...] | None, replicas: in
     """Estimate latency, speed, cost and energy of one deployment at a load.
 
     The load is a number of concurrent requests or a request rate. Without a layout (--tp, ...), the command selects the
-    aggregated layout with the fewest GPUs for this load. MODEL and HARDWARE are as in 'frontier'.
+    aggregated layout with the fewest GPUs for this load. MODEL and HARDWARE are names or paths of YAML files.
     """
     request = prices.optional(request)
     requests = workload.requests(request)

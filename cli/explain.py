@@ -17,11 +17,11 @@ def explain(
 ) -> Page:
     """Break one decode or prefill step down into time, bottlenecks and memory.
 
-    With --over, the command shows the arithmetic intensity of each operator. It also reports from which batch size,
-    context or prompt length an operator is compute-bound.
+    With --over, the command shows the arithmetic intensity of each operator, and the batch size, context or prompt
+    length from which an operator is compute-bound.
 
     A decode step uses the mean context of --isl and --osl, or --context. A prefill step (--prefill) starts from an
-    empty cache unless --context is given. MODEL and HARDWARE are as in 'frontier'.
+    empty cache unless --context is given. MODEL and HARDWARE are names or paths of YAML files.
     """
     refuse(["to"] if to is not None else [], "{} goes with --over")
     context, spread = _contexts(request, prefill)

@@ -20,12 +20,13 @@ def frontier(request: Request, every_plan: bool) -> Page:
     """Show the Pareto frontier of cost per token against speed per user.
 
     MODEL and HARDWARE are names (see 'inference-econ list models' and 'inference-econ list gpus') or paths to YAML
-    files. Give several models, GPUs or values of an option to compare them; 'compare --help' lists more options for
-    that.
+    files. To compare models, GPUs or values of an option, give several of them; 'compare --help' lists more options for
+    comparisons.
 
-    Degrees that you give may lie outside the search grid. If you give --tp, --pp or --dp, the others default to 1; --dp
-    any searches over a degree. Each point is a layout under continuous batching, and its cost includes prefill.
-    Queueing is not included; use 'load' for it. With --decode-only, each point is a decode step alone.
+    If you give one of --tp, --pp and --dp, the other two default to 1; a value of 'any' searches over the degree.
+    Degrees may be outside the search grid. Each point of the frontier is a layout under continuous batching, and its
+    cost includes prefill. The latencies exclude queueing, which 'load' includes. With --decode-only, each point is a
+    single decode step.
     """
     if workload.decode_steps(request, every_plan=every_plan):
         return _decode_steps(request, every_plan=every_plan)

@@ -29,10 +29,10 @@ def cache(
 ) -> answers.prefix_cache.Offloading:
     """Compare recomputing a cached prefix with loading it from a cache tier.
 
-    Tiers are HBM, host memory and SSD. The table has time and cost, and the length from which loading is faster. With
-    --turns, the table adds the hit rate of a conversation in each tier, on one instance or behind a router (--replicas,
-    --routing). With --traffic, hit rates come from a simulation of its sessions. MODEL and HARDWARE are as in
-    'frontier'.
+    Tiers are HBM, host memory and SSD. The table has time and cost, and the prefix length from which loading is faster.
+    With --turns, the table adds the hit rate of a conversation in each tier, on one instance or behind a router
+    (--replicas, --routing). With --traffic, hit rates come from simulated sessions. MODEL and HARDWARE are names or
+    paths of YAML files.
     """
     places = [catalog.tier(name) for name in request.tiers or catalog.part_names("tiers")]
     routes = [name for name, value in (("replicas", replicas), ("routing", routing)) if value is not None]

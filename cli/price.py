@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 def price(request: Request, api_prices: str | None, replicas: int | None, input_price: float | None) -> Shown:
     """Compute the cost of input, cached input and output tokens at a load.
 
-    The command selects the cheapest deployment that meets the SLOs; the cost includes its idle time. Without an SLO,
-    the deployment reaches the median speed of recorded API offers of the model. If no offer has a speed, or no
-    deployment reaches it, the speed is 20 tokens/s per user. MODEL and HARDWARE are as in 'frontier'.
+    The command selects the cheapest deployment that meets the SLOs, and the cost includes idle time. Without an SLO,
+    the deployment must reach the median speed of recorded API offers of the model. If no deployment reaches the median
+    speed, or no offer has a speed, 20 tokens/s per user are required. MODEL and HARDWARE are names or paths of YAML
+    files.
     """
     requests, targets = workload.requests(request), workload.usual_targets(request)
     layouts, rate = subject.candidates(request, requests), workload.request_rate(request, requests)
@@ -39,10 +40,10 @@ def price(request: Request, api_prices: str | None, replicas: int | None, input_
 def fits(request: Request, concurrency: int) -> ie.Fits:
     """Check whether a model fits on a GPU, and how many GPUs it needs.
 
-    The table lists instance sizes with their concurrent requests and longest request. By default, an instance is within
-    one machine; --instance-gpus, --max-instance-gpus and degrees set other sizes. If none fits, the command reports how
-    many GPUs of several machines are needed. The exit code is 0 if the model fits, else 1. MODEL and HARDWARE are as in
-    'frontier'.
+    The table lists instance sizes with their concurrent requests and longest request. By default, an instance runs on
+    one machine; --instance-gpus, --max-instance-gpus and degrees set other sizes. If no instance fits on one machine,
+    the command reports how many GPUs are needed. The exit code is 0 if the model fits, else 1. MODEL and HARDWARE are
+    names or paths of YAML files.
     """
     space = subject.space(request)
     return ie.fits(subject.setup(request), workload.requests(request), space, concurrency=concurrency)

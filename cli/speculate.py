@@ -16,8 +16,9 @@ def speculate(request: Request) -> Shown:
     """Compare TPOT and cost of one deployment with and without speculation.
 
     The table lists numbers of concurrent requests, and the command reports where speculation stops paying off. By
-    default each batch uses its best draft length, which is an upper bound for engines. With --draft-length every round
-    uses that length, and the speedup may be below 1. MODEL and HARDWARE are as in 'frontier'.
+    default, each batch uses its best draft length, so the speedup is an upper bound for engines. With --draft-length,
+    every speculation round has the same length, and the speedup may be below 1. MODEL and HARDWARE are names or paths
+    of YAML files.
     """
     speculation = subject.speculation(request)
     if speculation is None:

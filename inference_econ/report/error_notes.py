@@ -89,7 +89,7 @@ def extrapolations(instances: Instances) -> list[str]:
     gaps = [*always, *([f"in some rows, {'; '.join(sometimes)}"] if sometimes else [])]
     name = instances.setup.assumptions.name
     text = f"Intervals are wider, because {name} has no similar measurements: {'; '.join(gaps[:3])}."
-    more = f" Further differences: {'; '.join(gaps[3:])}." if gaps[3:] else ""
+    more = f" Further differences from the calibration data: {'; '.join(gaps[3:])}." if gaps[3:] else ""
     return [*of_servers, text + more]
 
 
@@ -132,8 +132,8 @@ def measurement_note(instances: Instances) -> str:
     levels, factors = setup.levels, f"decode {math.exp(level.decode):.3g}x, prefill {math.exp(level.prefill):.3g}x"
     measured = f"Measurements correct the predicted step times by these factors: {factors}."
     if levels.widest is None:
-        return f"{measured} The measurements are of {levels.engine} with other models."
-    runs = f"{measured} The measurements are {level.rows} runs of {setup.model.name} on {setup.hardware.name} with"
+        return f"{measured} The factors come from runs of {levels.engine} with other models."
+    runs = f"{measured} The factors come from {level.rows} runs of {setup.model.name} on {setup.hardware.name} with"
     if levels.version is not None:
         return f"{runs} {levels.engine} {levels.version}."
     others = ", ".join(

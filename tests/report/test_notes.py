@@ -74,7 +74,9 @@ def test_levels_that_all_models_have_are_told() -> None:
     """Those of SGLang's releases, and of speculation only where tokens are proposed."""
     plain = Instances(Setup.of("qwen3_32b", "h200_sxm", engine="sglang"))
     (said,), (speculating,) = misfits(plain), misfits(Instances(plain.setup, speculates=True))
-    assert re.search(r"these factors: decode \S+x, prefill \S+x\. The measurements are of sglang with other", said)
+    assert re.search(
+        r"these factors: decode \S+x, prefill \S+x\. The factors come from runs of sglang with other", said
+    )
     assert said.partition(", prefill")[0] != speculating.partition(", prefill")[0]
 
 
@@ -175,9 +177,9 @@ def test_a_gap_is_held_against_the_errors_of_the_profile(factor: float, verdict:
     assert likely is not None
     assert likely == pytest.approx((0.8 * found.anywhere.on_it_seconds, 1.25 * found.anywhere.on_it_seconds))
     said = " ".join(findings(found))
-    larger = "Prediction errors do not explain this difference." in said
+    larger = "Prediction errors do not explain the difference" in said
     assert larger == certain
-    doubted = "Prediction errors may explain this difference." in said
+    doubted = "Prediction errors may explain the difference" in said
     assert doubted == (verdict != "on" and not certain)
     record = found.record()
     gap = record["frontiers"]["any_size"]  # type: ignore[index]

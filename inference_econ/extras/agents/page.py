@@ -282,9 +282,9 @@ class AgentBuyPage(BuyPage):
         title = _title(f"API, rented or owned{counted}", self.setups(), use, answer.targets)
         why = (
             *(_REREAD if any(getattr(lot, "pools", None) for lot in answer.lots) else ()),
-            "API and fleet serve the same requests: those of the agents that fill a rental unit. APIs are assumed to "
-            f"cache all repeated prompt tokens ({100 * requests.cached / requests.isl.mean:.1f}%). An API without a "
-            "price for cached tokens charges the input price.",
+            "The API and the fleet serve equal requests: the requests of the agents that fill a rental unit. APIs are "
+            f"assumed to cache all repeated prompt tokens ({100 * requests.cached / requests.isl.mean:.1f}%). An API "
+            "without a price for cached tokens charges the input price.",
             *_preempted(use),
             *_simulated(use),
         )
@@ -358,6 +358,6 @@ def _meaning(setups: Sequence[Setup]) -> list[str]:
     return [
         "'hit %': share of prompt tokens that hit a cache in any memory tier. A task is one session, from its first to "
         "its last turn.",
-        "TTFT includes reads of cache blocks from slower tiers (host memory, SSD). Writes to these tiers are free. "
+        "TTFT includes reads of cache blocks from slower tiers (host memory, SSD). Writes to slower tiers are free. "
         f"Assumptions: {assumptions_label(setups)}.",
     ]

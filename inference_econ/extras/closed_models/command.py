@@ -39,8 +39,8 @@ def infer(
     """Infer the size of a closed model from its prices and speeds.
 
     The result has intervals and probabilities. The command draws models of all sizes from the priors and evaluates
-    their deployments. The command weights each model by how well it explains the observed prices, speeds and times to
-    first token. With --hour-price, --exponent or --speedup the command infers a GPU price, a buyer's preference or an
+    their deployments. A model gets more weight if it explains the observed prices, speeds and times to first token
+    better. With --hour-price, --exponent or --speedup the command infers a GPU price, a buyer's preference or an
     acceptance rate.
     """
     from inference_econ.extras.closed_models.scenario_kinds import observed_offer

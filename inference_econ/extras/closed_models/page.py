@@ -42,8 +42,9 @@ class InferencePage(AnswerPage[Inferred]):
             )
         heads = ("offer", "chip", "weights", "speculates %", "concurrency", "price over cost", "stray %")
         why = (
-            "Concurrency is per instance. 'price over cost' includes idle time. Both columns show the 10th to the 90th "
-            "percentile. 'stray %': probability that the offer is an outlier, with a price unrelated to the model.",
+            "Concurrency is per instance. 'price over cost' includes idle time. Concurrency and price over cost "
+            "show the 10th to the 90th percentile. 'stray %': probability that the offer is an outlier, with a price "
+            "unrelated to the model.",
         )
         offers = Table("Most likely serving of each offer", heads, tuple(rows), (), why, ("stray %",))
         return (sizes_table(self.answer), options_table(self.answer), offers)

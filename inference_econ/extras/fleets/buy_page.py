@@ -82,7 +82,7 @@ class BuyPage(AnswerPage[Purchase]):
                 "above "
                 "which the fleet always costs less, even just after it grows by a unit.",
                 "'P(cheaper) %': probability that a measured fleet at full load costs less than the API.",
-                f"The offers are the cheapest and the median of {len(answer.offers)} APIs. '$ a month': rent "
+                f"The table has the cheapest and the median of {len(answer.offers)} API offers. '$ a month': rent "
                 f"of {self.fleet if answer.request_rate is None else 'the fleet for this rate'} for {MONTH_HOURS:g} "
                 "hours, busy or idle.",
                 *([] if answer.usual is None else [f"Default TPOT SLO: {usual_speed_label(answer.usual)}."]),

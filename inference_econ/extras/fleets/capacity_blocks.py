@@ -206,7 +206,7 @@ def lots(
     unpriced = [chip for chip in rented if not any(lot.chip == chip and lot.way == "owned" for lot in every_lot)]
     if unpriced:
         note(
-            f"owned {', '.join(unpriced)}, without a listed purchase price; get its --price from 'inference-econ "
+            f"owned {', '.join(unpriced)}, because no purchase price is listed; get a --price from 'inference-econ "
             "gpu-cost HARDWARE --purchase USD'"
         )
     return tuple(every_lot)

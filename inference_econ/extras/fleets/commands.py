@@ -89,10 +89,10 @@ def fleet(
 ) -> Shown:
     """Plan the cheapest fleet for a day of changing load.
 
-    The plan combines GPU types and reserved, on-demand and spot machines for known hourly loads. A solver bounds its
-    distance from the optimum. A simulation compares the plan with an autoscaler that does not know the load in advance.
-    Replicas are the aggregated instances of 'recommend --aggregated'. If disaggregated deployments would cost less, the
-    command reports their cost.
+    The plan combines GPU types and reserved, on-demand and spot machines for known hourly loads. A solver bounds the
+    excess cost of the plan over the optimum. A simulation compares the plan with an autoscaler that does not know the
+    load in advance. Replicas are the aggregated instances of 'recommend --aggregated'. If disaggregated deployments
+    would cost less, the command reports the cost of these.
     """
     from inference_econ.extras.fleets.capacity_blocks import WAYS
 
@@ -189,9 +189,9 @@ def rollout(
 ) -> ie.Rollout:
     """Estimate cost and time of RL rollouts and offline batches.
 
-    A batch of prompts x samples starts at once, and the command simulates every request. It reports dollars and hours
-    per 1,000 trajectories, and the time in which only the longest trajectories run. With --learner, training shares the
-    GPUs or takes some of them. MODEL and HARDWARE are as in 'frontier'.
+    A batch of prompts x samples starts at once, and the command simulates every request. The result has dollars and
+    hours per 1,000 trajectories, and the time in which only the longest trajectories run. With --learner, training
+    shares the GPUs or takes some of them. MODEL and HARDWARE are names or paths of YAML files.
     """
     if mfu is not None and not learner:
         raise InputError("--mfu is that of a --learner; give both, or neither", option="mfu")

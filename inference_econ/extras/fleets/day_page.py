@@ -48,7 +48,7 @@ class FleetPage(AnswerPage[DayOfFleet]):
             why=(
                 f"This mix costs at most {_percent(answer.plan.gap)}% more than the cheapest mix for this load "
                 "profile. "
-                "'rental units': smallest and largest number over the hours.",
+                "'rental units': smallest and largest number of rental units in any hour.",
                 *lot_prices(answer.lots),
                 f"Assumptions: {assumptions_label(self.setups())}.",
                 *grounds(self.setups(), self._subjects(), SEEN),
@@ -96,7 +96,7 @@ class FleetPage(AnswerPage[DayOfFleet]):
     def _scaled(self) -> str:
         answer = self.answer
         return (
-            "The autoscaler adds replicas to the reserved units of the plan. It keeps the load at "
+            "The autoscaler adds replicas to the reserved units of the plan. The autoscaler keeps the load at "
             f"{100 * answer.target:.3g}% of the capacity within the SLOs, measured by {_LOOKS[answer.policy]}. 'SLO "
             "met %': share of requests that arrive while capacity suffices."
         )
@@ -105,9 +105,10 @@ class FleetPage(AnswerPage[DayOfFleet]):
         terms = self.answer.elasticity
         return (
             f"A replica starts in {terms.startup_seconds:g} s. The autoscaler polls every {terms.polling_seconds:g} s "
-            f"and ignores changes of load up to {100 * terms.tolerance:g}%. It removes a replica that was not needed "
-            f"for {terms.scale_down_seconds:g} s. The fleet has at most {terms.most_of_peak:g}x the capacity "
-            f"that the busiest hour needs. A spot unit is interrupted {terms.interruptions_per_hour:g} times per hour; "
+            f"and ignores changes of load up to {100 * terms.tolerance:g}%. "
+            f"The autoscaler removes a replica that was not needed for {terms.scale_down_seconds:g} s. The fleet "
+            f"has at most {terms.most_of_peak:g}x the capacity that the busiest hour needs. A spot unit is interrupted "
+            f"{terms.interruptions_per_hour:g} times per hour; "
             f"at most {100 * terms.spot_share:g}% of the capacity is spot."
         )
 

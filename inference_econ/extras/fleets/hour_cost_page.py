@@ -43,7 +43,7 @@ class HourCostPage(AnswerPage[HourCost]):
             f"server, and {drawn['facility_watts']:g} W with cooling and power losses{carbon}."
         )
         why = (
-            f"The GPU is in use in {100 * cost.terms.utilisation:g}% of all hours. In these hours, its board draws "
+            f"The GPU is in use in {100 * cost.terms.utilisation:g}% of all hours. In use, its board draws "
             f"{cost.board_watts:g} W, and its share of the server {cost.terms.host_watts:g} W.",
         )
         return (Table(f"One hour of {chip.name}", ("part", "$", "share %"), tuple(rows), tuple(notes), why),)

@@ -42,10 +42,10 @@ def prefill(
 ) -> ie.PrefillWays:
     """Compare ways to split the prefill of one prompt over several GPUs.
 
-    The ways are tensor, sequence and context parallelism, and a prefill chain. The table has the time to first token,
-    and the cost of the GPUs until then if they serve nothing else. Context parallelism and chains split the prompt, and
-    each process holds the whole model. In a chain each process transfers the KV cache to the next (KV-Runahead). MODEL
-    and HARDWARE are as in 'frontier'.
+    The command compares tensor, sequence and context parallelism, and a prefill chain (KV-Runahead). The table has the
+    time to first token, and the cost of the GPUs until the first token. Context parallelism and prefill chains split
+    the prompt, and each process holds the whole model. In a prefill chain, each process transfers the KV cache to the
+    next process. MODEL and HARDWARE are names or paths of YAML files.
     """
     if chain and not request.is_given("ranks"):
         ranks = ()

@@ -35,8 +35,8 @@ class PrefillPage(AnswerPage[PrefillWays]):
         ]
         links.append(("parts of the chain %", shares))
         why = (
-            "Cells have the GB that all GPUs send in total, with ring algorithms. Parentheses: share of the TTFT that "
-            "infinitely fast links would save.",
+            "Cells have the GB that all GPUs send in total, with ring algorithms. The percentage in parentheses is the "
+            "share of the TTFT that infinitely fast links would save.",
         )
         least = ("sequence GB (%)", "even chain GB (%)")
         tables = [times_table(ways), view("Data sent over links", (), links, why=why, least=least)]
@@ -52,8 +52,8 @@ class PrefillPage(AnswerPage[PrefillWays]):
         alone = [priced(ways.alone.get(row.prompt), ways.one_process) for row in ways.rows]
         columns.append((f"on {process} $", alone))
         why = (
-            "Costs include all GPUs from the start to the first token. The first replicas of a chain finish earlier; "
-            "their idle time is included.",
+            "Costs include all GPUs from the start to the first token, also replicas of a chain that finish "
+            "earlier and are idle.",
         )
         least = ("sequence $", "even chain $")
         return [*tables, view("Dollars per 1,000 prompts", (), columns, why=why, least=least)]
@@ -121,7 +121,7 @@ def times_table(ways: PrefillWays) -> Table:
         "'gathered' (context parallelism): each layer all-gathers the KV cache before its attention. 'ring': the KV "
         "cache "
         "passes from replica to replica during attention. Each replica has tokens from both ends of the prompt, so all "
-        "have equal work.",
+        "replicas have equal work.",
         "'chain' (KV-Runahead): each replica sends its KV cache to the next one, layer by layer. 'even chain': the "
         "parts "
         "of the prompt have equal length.",

@@ -131,9 +131,9 @@ def table_of(drawn: Check) -> CellTable:
     notes = (
         f"{verdict}{drawn.fit.tokens:,} sampled tokens {follow} the distribution of the target model (chi-square test, "
         f"p-value {100 * drawn.fit.p_value:.2g} %; a p-value below {100 * UNLIKELY:.2g} % fails).",
-        f"By the formula, a round gives {drawn.expected_tokens:.5f} tokens; in the simulation, it gives "
-        f"{drawn.tokens.value:.5f} ± {drawn.tokens.half_width:.5f} (95% confidence). The formula is {meets} this "
-        "interval.",
+        f"By the formula, a round gives {drawn.expected_tokens:.5f} tokens; in the simulation, a round gives "
+        f"{drawn.tokens.value:.5f} ± {drawn.tokens.half_width:.5f} (95% confidence). The value of the formula "
+        f"is {meets} the interval of the simulation.",
     )
     title = (
         f"Speculative sampling: vocabulary of {drawn.vocabulary}, {drawn.draft_length} draft tokens, "

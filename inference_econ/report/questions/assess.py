@@ -287,9 +287,10 @@ def _on_frontiers(assessment: Assessment) -> Iterator[str]:
         )
     if likely is not None and gap.verdict != "on" and assessment.predicted is not None:
         yield (
-            f"Prediction errors {'do not' if gap.certain else 'may'} explain this difference. A frontier server with "
-            f"these GPUs and this batch has a TPOT of {1e3 * likely.low:.4g} to {1e3 * likely.high:.4g} ms (80% "
-            f"interval). Your server has {1e3 * gap.measured.seconds:.4g} ms."
+            f"Prediction errors {'do not' if gap.certain else 'may'} explain the difference from the frontier. A "
+            "frontier server with these GPUs and this batch has a TPOT of "
+            f"{1e3 * likely.low:.4g} to {1e3 * likely.high:.4g} ms (80% interval). "
+            f"The TPOT of your server is {1e3 * gap.measured.seconds:.4g} ms."
         )
     if same.verdict == "on" != gap.verdict:
         yield (
@@ -337,8 +338,8 @@ def _on_the_step(assessment: Assessment) -> Iterator[str]:
     named = [f"{names[part.name]} {100 * closed:.0f}%" for part in levers if (closed := part.closes(gap)) >= _NOTABLE]
     if named:
         yield (
-            f"The server takes {1e3 * gap.seconds:.2f} ms per token longer than the {name}. Removing a single part "
-            f"would close this share of the gap: {', '.join(named)}."
+            f"The server takes {1e3 * gap.seconds:.2f} ms per token longer than the {name}. Removing one part "
+            f"of the step time would close this share of the difference: {', '.join(named)}."
         )
 
 
@@ -369,9 +370,8 @@ def _worse(gap: Gap) -> str:
     """Text on the best speed and the best cost of a frontier that the measured point exceeds."""
     at_cost, at_speed = "no deployment is as cheap", "no deployment is as fast"
     if gap.faster is not None:
-        at_cost = f"at the same cost, it reaches at most {gap.faster.tokens_per_second_per_user:.1f} tokens/s"
+        at_cost = f"at the same cost, the frontier reaches at most {gap.faster.tokens_per_second_per_user:.1f} tokens/s"
     if gap.cheaper is not None:
-        at_speed = (
-            f"at the same speed, it costs at least {_cost(gap.cheaper.dollars_per_million_output_tokens, gap.setup)}"
-        )
+        least = _cost(gap.cheaper.dollars_per_million_output_tokens, gap.setup)
+        at_speed = f"at the same speed, the frontier costs at least {least}"
     return f"{at_cost}; {at_speed}"

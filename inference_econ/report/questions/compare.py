@@ -144,7 +144,7 @@ def comparison_table(result: Comparison, speeds: Sequence[float], costs: Sequenc
         f"{'' if services else ' or more'}.",
         "The percentage at the lowest cost is the probability that its series is cheaper than the second cheapest. ~ "
         "marks a series that may also be the cheapest.",
-        "'best': speed of the deployment that maximizes speed^3 / cost. The columns after it describe this deployment."
+        "'best': speed of the deployment that maximizes speed^3 / cost. The next columns describe this deployment."
         + (" 'tok/s at $N' and 'GPUs at $N': the fastest instance with a cost of at most $N." if costs else ""),
         MEANS if services else DECODED,
         *frontier.assumed(fronts),

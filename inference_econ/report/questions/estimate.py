@@ -33,7 +33,7 @@ class EstimatePage(AnswerPage[DeploymentEstimate]):
         title = service_title(
             f"Estimate for {fleet_label(answer.service, answer.replicas)}", [answer.service], self.setups()
         )
-        notes = ("TTFT excludes queueing. Include it with --request-rate.", *doubts(self.setups(), subjects))
+        notes = ("TTFT excludes queueing; --request-rate includes queueing.", *doubts(self.setups(), subjects))
         why = (
             "Concurrency and requests/s are totals over all replicas. Parentheses contain 80% intervals.",
             f"This layout was selected from {answer.pick.layouts} by this criterion: {answer.pick.rule}. "

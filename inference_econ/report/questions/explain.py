@@ -225,15 +225,15 @@ def operator_table(explanation: Explanation) -> page.Table:
     notes = [
         "Values are per GPU, summed over all repeats in a step. 'ridge': FLOP per byte above which arithmetic limits "
         "the operator, at the peaks of its compute unit and memory.",
-        "'ms': the longer of arithmetic and memory time, plus network and launch time. 'bound': the longest of these "
-        "four times.",
+        "'ms': the longer of arithmetic and memory time, plus network and launch time. 'bound': the longest of "
+        "the arithmetic, memory, network and launch times.",
         "'net MB': size of the tensors that one group of ranks all-reduces or exchanges.",
         "'peak %': achieved share of the GPU's peak, of arithmetic or of memory bandwidth, whichever is larger.",
     ]
     if explanation.joules is not None:
         idle = 1e3 * (explanation.idle_joules or 0.0)
         notes.append(
-            f"'mJ' excludes the {idle:.4g} mJ that the board would draw in this time if idle. With this idle energy, "
+            f"'mJ' excludes the {idle:.4g} mJ that the board would draw in this time if idle. With idle energy, "
             f"the step takes {1e3 * explanation.joules:.4g} mJ."
         )
     setup, ranks = explanation.setup, float(explanation.layout["tp"])
@@ -263,7 +263,7 @@ def memory_table(explanation: Explanation) -> page.Table:
     held, total = explanation.held, sum(explanation.held.values())
     parts = [(text, held[name]) for name, text in _HELD_NAMES.items() if held.get(name)]
     rows = tuple((text, f"{taken / 1e9:.3f}", f"{100 * taken / total:.1f}") for text, taken in (*parts, ("all", total)))
-    notes = ("Values are means over all GPUs. They include all copies of weights and KV cache.",)
+    notes = ("Values are means over all GPUs, and include all copies of weights and KV cache.",)
     return page.Table("Memory of a GPU", ("part", "GB", "share %"), rows, why=notes)
 
 

@@ -43,7 +43,7 @@ COUNTED = "Costs include prefill. Latencies exclude queueing; for queueing, see 
 #: Long form of that note.
 MEANS = (
     "Costs, TTFT and TPOT include the prefill of all requests. Latencies are means at constant concurrency, without "
-    "queueing; 'inference-econ load' includes it."
+    "queueing; 'inference-econ load' includes queueing."
 )
 #: Maximum points in a table, in addition to the preferred one [1].
 _SHOWN = 14

@@ -140,7 +140,7 @@ def step_sentence(answer: Intensity) -> str:
         return f"The step is limited by {names[step.bound]} at each {answer.over} up to {answer.values[-1]:,.0f}."
     other = names["memory" if step.bound == "compute" else "compute"]
     value = unit.format(f"{step.turns_at:,.0f}")
-    return f"From {value} on, the step is limited by {names[step.bound]}; below that, by {other}."
+    return f"From {value} on, the step is limited by {names[step.bound]}; below {value}, by {other}."
 
 
 def intensity_charts(answer: Intensity) -> list[Plot]:

@@ -137,7 +137,9 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
         why.append(f"{rates}. Latencies at these rates are simulated.")
     if promised:
         limits = " and ".join(f"{name.upper()} <= {1e3 * value:.6g} ms" for name, value in targets.given.items())
-        why.append(f"'SLO met %': share of requests with {limits}. 'goodput/s': number of these requests per second.")
+        why.append(
+            f"'SLO met %': share of requests with {limits}. 'goodput/s': requests per second that meet the SLOs."
+        )
         why += chances_meaning(targets, chances)
         notes += chances_notes(targets, chances)
         if targets.confidence is not None:

@@ -107,8 +107,8 @@ def offload_table(offloading: Offloading) -> Table:
         )
     if offloading.traffic is not None:
         why.append(
-            f"'hit %': share of the {offloading.traffic} workload's prompt tokens that hit this tier and no faster "
-            "one. Cache blocks are simulated with LRU eviction."
+            f"'hit %': share of the {offloading.traffic} workload's prompt tokens that hit this tier but no faster "
+            "tier. Cache blocks are simulated with LRU eviction."
         )
     return view(
         heading("Prefix cache", [service.setup], []),

@@ -64,8 +64,8 @@ class RecommendationPage(AnswerPage[Recommendation]):
             notes.append(burstiness_note(self.answer.bursts, targets, promised=True))
         kept = "meet the SLOs" if targets.given else f"stay within {100 * targets.fullest:g}% of capacity"
         why = [
-            f"{self.answer.layouts} layouts were compared. Each has the fewest instances that serve the rate and "
-            f"{kept}. Select a layout with --tp, --pp, --dp and --ep.",
+            f"{self.answer.layouts} layouts were compared. Each layout has the fewest instances that serve the "
+            f"rate and {kept}. Select a layout with --tp, --pp, --dp and --ep.",
             "'limited by': the constraint that a fleet with one replica less would violate.",
         ]
         if self.answer.margin:

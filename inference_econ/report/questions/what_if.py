@@ -86,7 +86,7 @@ def effects_table(answer: WhatIf) -> Table:
     notes = (
         _at(answer),
         f"Elasticity: change in % if the input grows by 1% (fitted to input changes of {low}% to {high}%). Each value "
-        "has its best layout.",
+        "has its own best layout.",
         *setup_warnings(front.setup),
     )
     layout = "layout" if services else "size of instance, in its fastest layout at every value,"

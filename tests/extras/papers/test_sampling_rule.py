@@ -106,7 +106,7 @@ def test_a_scenario_draws_the_distributions_that_it_has() -> None:
     assert table.rows[0].values[4] == "0.7000"
     assert table.notes[0].startswith("EXACT: 2,190,000 sampled tokens follow the distribution of the target model")
     assert f"By the formula, a round gives {1 + 0.7 + 0.49:.5f} tokens" in table.notes[1]
-    assert table.notes[1].endswith("inside this interval.")
+    assert table.notes[1].endswith("is inside the interval of the simulation.")
 
 
 def test_the_shipped_scenario_finds_the_rule_exact() -> None:

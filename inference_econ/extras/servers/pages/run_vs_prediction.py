@@ -218,7 +218,10 @@ def left_out_table(fitted: servers.Fit, folds: Mapping[Unlike, Sequence[servers.
             cells.append(_middle(np.abs(servers.joined(groups))) if groups else "-")
             cells.append(f"{100 * share:.0f} %" if math.isfinite(share) else "-")
         rows.append(tuple(cells))
-    why = ("A fit to all other groups predicts each group. Its interval comes from the errors of the other groups.",)
+    why = (
+        "A fit to all other groups predicts each group. The interval of a group comes from the errors of the other "
+        "groups.",
+    )
     return Table("Left out", ("rows", "groups", *heads), tuple(rows), why=why)
 
 
