@@ -32,8 +32,7 @@ servers() {
     fit "$name" serving_points inferencemax_aggregated throughput_points --where "$where" "$@" \
         --target tpot,ttft,throughput --reference aiconfigurator \
         --without "dataset=throughput_points,source!=trtllm_static_v0.9|trtllm_overview_v1.0|trtllm_overview_v1.2" \
-        --without "engine=vllm,model=qwen3_235b_a22b" \
-        --without "engine=vllm,model=llama_3_8b,dataset=serving_points"
+        --without "engine=vllm,model=qwen3_235b_a22b"
 }
 
 # What is set before the fit: asynchronous scheduling, experts that are not evenly popular, kernels as the engine of a row

@@ -22,7 +22,6 @@ from inference_econ.extras.servers.levels import (
     entries_of,
     level_of,
     levels_data,
-    misfit_of,
     newest_release,
     observed,
     pooled,
@@ -57,12 +56,10 @@ class Fitted:
 def usable(measured: Sequence[Measurement | Skipped]) -> list[Measurement]:
     """Rows to which corrections are fitted: closed loops without duplicates, also with speculation.
 
-    Invalid and poor rows are excluded. Series with probably cached prompts are excluded as well, because such requests
-    have less work.
+    Invalid and poor rows are excluded.
     """
     loops = [row for row in measured if isinstance(row, Measurement) and row.load == "concurrency"]
-    rows = distinct(row for row in loops if not ((misfit := misfit_of(row)) and misfit.cached))
-    return [row for row in rows if not row.spoilt and not is_poor(row)]
+    return [row for row in distinct(loops) if not row.spoilt and not is_poor(row)]
 
 
 def fitted_levels(measured: Sequence[Measurement | Skipped], *, date: str) -> Fitted:

@@ -55,6 +55,8 @@ class SourceFacts(Spec):
     """Sources in which all requests have equal lengths."""
     run_sizes: dict[str, float]
     """Requests per run [1], by a part of the source's name."""
+    spoilt: dict[str, str]
+    """Reason why runs are invalid, by the beginning of their ids."""
 
 
 class RunPoint(Spec):

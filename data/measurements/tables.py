@@ -57,6 +57,8 @@ def collected(path: Path) -> list[Measurement | Skipped]:
 def _serving(read: Read, row: Cells, common: Mapping[str, Any]) -> Measurement:
     """Row of a server, with the facts that follow from its collector and its scripts."""
     measured = read(row, common)
+    spoilt = next((why for start, why in source_facts().spoilt.items() if measured.id.startswith(start)), "")
+    measured = replace(measured, spoilt=spoilt)
     source, written = row.text("source"), row.text("precision") or row.text("gemm_quant_mode")
     nominal = _lengths(measured)
     if not inferencex.has_nominal_lengths(source, *nominal, measured.id):

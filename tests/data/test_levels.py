@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,14 +12,16 @@ from data.levels.judged import deployment_of, without_deployments
 from data.levels.left_out import UNSEEN, errors_left, left_out_levels
 from data.levels.spreads import spreads_of
 from inference_econ.extras.servers.levels import level_of, pooled
-from tests.extras.servers.levels.rows import SPREADS, measurement, observed
+from inference_econ.extras.servers.measurements import Measurement, shipped
+from tests.extras.servers.levels.rows import SPREADS, observed
 
 
 def test_no_level_is_fitted_to_prompts_that_were_cached() -> None:
     """The time of a prefix that was found in a cache is that of other requests than the row says."""
-    cached: dict[str, Any] = {"model": "llama_3_8b", "ttft_seconds": 0.1, "tpot_seconds": 0.01, "quality": "A"}
-    rows = [measurement(id=engine, engine=engine, **cached) for engine in ("vllm", "sglang")]
-    assert [row.engine for row in usable(rows)] == ["sglang"]
+    rows = [row for row in shipped(["serving_points"]) if isinstance(row, Measurement) and row.model == "llama_3_8b"]
+    cached = [row for row in rows if row.engine == "vllm" and row.engine_version == "0.12.0"]
+    assert len(cached) == 21 and all("prefix cache" in row.spoilt for row in cached)
+    assert {row.engine for row in usable(rows)} == {"sglang", "trtllm"}
 
 
 @pytest.mark.long

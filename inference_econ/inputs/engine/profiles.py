@@ -187,11 +187,6 @@ class Misfit(Spec):
     """Median of measured time per output token divided by predicted time [1]."""
     rows: Count
     """Number of measurements [1]."""
-    cached: bool = False
-    """True if prompts were probably cached, although the measurements do not say so.
-
-    No correction is fitted to such measurements.
-    """
     why: str = Field(min_length=1)
     """Explanation of the outliers, as text."""
 
