@@ -43,7 +43,7 @@ FILES = ROOT / "tests" / "fixtures" / "transcripts"
 WIDTHS = (80, 100)
 #: Significant digits of numbers in a digest; versions of numpy agree to more [1].
 DIGITS = 6
-#: Magnitude below which a value of a digest counts as zero: rounding errors of a difference depend on the version of numpy.
+#: Magnitude below which a digest counts a value as zero: rounding errors of differences vary with the version of numpy.
 NOISE = 1e-12
 
 
