@@ -37,7 +37,7 @@ def test_mistakes_name_their_line(tmp_path: Path, changes: dict[str, str], messa
 
 def test_every_shipped_offer_names_a_model_and_a_reference() -> None:
     listed = known_offers()
-    assert len(listed) == 481
+    assert len(listed) == 490
     assert max(offer.date for offer in listed) == "2026-10-10"
     assert {offer.model for offer in listed} - {""} <= set(catalog.names("models"))
     assert {offer.source for offer in listed} <= set(catalog.references())
