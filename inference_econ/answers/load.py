@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -121,7 +122,7 @@ class LoadPoint:
         return without_unknown_costs(record, bill.service.setup)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, repr=False)
 class LoadCurve(Shown):
     """A fleet under several loads.
 
@@ -155,12 +156,16 @@ class LoadCurve(Shown):
     def record(self) -> dict[str, Any]:
         """Return the result as plain data."""
         bursts = None if self.bursts is None else burstiness_record(self.bursts)
-        record = {**load_sweep_record(self.points, self.targets), **pick_record(self.pick)}
+        record = {**load_sweep_record(self.points, self.targets, self.records()), **pick_record(self.pick)}
         record |= {"arrival_scv": self.arrival_scv, "burstiness": bursts}
         return without_unknown_costs(record, self.points[0].sheet.service.setup)
 
     def records(self) -> list[Mapping[str, Any]]:
         """Return one record per load."""
+        return self._records
+
+    @cached_property
+    def _records(self) -> list[Mapping[str, Any]]:
         return [point.record(self.targets) for point in self.points]
 
 
@@ -346,7 +351,9 @@ _SIMULATED = {
 }
 
 
-def load_sweep_record(points: Sequence[LoadPoint], targets: Targets) -> dict[str, object]:
+def load_sweep_record(
+    points: Sequence[LoadPoint], targets: Targets, records: Sequence[Mapping[str, Any]]
+) -> dict[str, object]:
     """A fleet and its loads as plain data; unbounded latencies are null."""
     first = points[0].sheet
     return {
@@ -354,7 +361,7 @@ def load_sweep_record(points: Sequence[LoadPoint], targets: Targets) -> dict[str
         "dollars_per_accelerator_hour": first.service.setup.dollars_per_accelerator_hour,
         "dollars_per_hour": first.dollars_per_hour,
         "targets": targets.record(),
-        "points": [point.record(targets) for point in points],
+        "points": [*records],
     }
 
 

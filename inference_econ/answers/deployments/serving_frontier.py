@@ -366,6 +366,16 @@ class _SpeedCosts(_ServiceStates):
         Likely or None
             Cost [USD per 1e6 output tokens]; None if no point is as fast.
         """
+        # A comparison asks for the same speeds several times.
+        if tokens_per_second not in self._at_speeds:
+            self._at_speeds[tokens_per_second] = self._likely_at(tokens_per_second)
+        return self._at_speeds[tokens_per_second]
+
+    @cached_property
+    def _at_speeds(self) -> dict[float, Likely | None]:
+        return {}
+
+    def _likely_at(self, tokens_per_second: float) -> Likely | None:
         least = self._least(tokens_per_second)
         if least is None:
             return None
@@ -530,7 +540,11 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
 
     def points(self, chosen: Sequence[int] | None = None) -> list[ServicePoint]:
         """Points with their layouts, the fastest last. By default all points, else those at the given positions."""
-        at = np.arange(len(self)) if chosen is None else np.asarray(chosen, dtype=np.intp)
+        return [self._points[index] for index in (range(len(self)) if chosen is None else chosen)]
+
+    @cached_property
+    def _points(self) -> list[ServicePoint]:
+        at = np.arange(len(self))
         layouts: dict[int, dict[str, float | str]] = {}
         for number in np.unique(self.which[at]).tolist():
             mine = at[self.which[at] == number]
@@ -676,6 +690,10 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
 
     def ends_each(self) -> list[bounds.Ends]:
         """Interval factors of each point. Factors of cost are valid for the lowest cost at the speed of the point."""
+        return self._ends_each
+
+    @cached_property
+    def _ends_each(self) -> list[bounds.Ends]:
         every: list[bounds.Ends] = [{} for _ in range(len(self))]
         low, high = (end / self.dollars for end in self.cost_ends)
         for at, instances in self._same_instances():

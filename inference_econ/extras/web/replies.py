@@ -69,7 +69,7 @@ def reply(question: str, fields: Fields, form: Form | Literal["view"], texts: Ma
     from inference_econ.inputs import catalog
 
     try:
-        with catalog.names_only(texts):
+        with catalog.names_only(texts), catalog.uncopied():
             return _sent(question, fields, answer(question, fields), form)
     except (InputError, NothingFitsError) as error:
         return Reply(b"", "", str(error), error.option)

@@ -60,7 +60,7 @@ class LoadPage(AnswerPage[LoadCurve]):
             notes.append(f"{rates}. Remove --no-simulate to simulate these rates.")
         why = picked(points[0].sheet.service, self.answer.pick)
         why += [] if bursts is not None else ["All latencies come from the analytical model; nothing was simulated."]
-        loads = with_notes(load_table(points, targets), notes, why)
+        loads = with_notes(load_table(self.answer), notes, why)
         played = [point for point in points if point.simulated is not None]
         return (loads, simulation_table(played)) if played else (loads,)
 
@@ -114,8 +114,9 @@ class LoadPage(AnswerPage[LoadCurve]):
         return max(light, key=lambda point: point.load.utilization, default=lightest)
 
 
-def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
+def load_table(curve: LoadCurve) -> Table:
     """Table of latencies and costs, one row per load."""
+    points, targets = curve.points, curve.targets
     promised = points[0].kept is not None
     sheet = points[0].sheet
     setup = sheet.service.setup
@@ -151,8 +152,7 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
         *(f"{name}_seconds.{which}" for name, which in _LEAST if which not in _promised_of(name, targets)),
     )
     title = service_title("Fleet under load", [sheet.service], promises=targets)
-    records = [point.record(targets) for point in points]
-    return view(title, records, columns, notes=notes, why=why, least=least)
+    return view(title, curve.records(), columns, notes=notes, why=why, least=least)
 
 
 def _capacity_note(points: Sequence[LoadPoint]) -> str:

@@ -397,7 +397,7 @@ def watched(at: str, service: Service, run: BenchmarkRun, targets: Targets, arri
     """
     rate, osl = run.requests_per_second or 0.0, service.requests.osl.mean
     points = sweep(service, [rate], targets=targets, arrival_scv=arrival_scv)
-    record: Any = load_sweep_record(points, targets)
+    record: Any = load_sweep_record(points, targets, [point.record(targets) for point in points])
     expected: Sequence[Expected] = expected_under_load(record["points"][0], record["targets"], osl, "mean")
     if points[0].load.saturated:
         full = (record[f"requests_per_second_when_full{end}"] for end in ("", "_low", "_high"))
