@@ -1,15 +1,18 @@
 """Fuzz the explorer with requests generated from its OpenAPI document: none may crash the server.
 
-``python -m benchmarks.explorer_fuzz --cases 10000`` takes an hour; a test runs some hundreds.
+``sh run.sh sturdiness explorer --cases 10000`` takes up to an hour; a test runs some hundreds. The responses are
+counted in ``tests/fuzz/requested.json``, so that the next run sends other requests.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
+import json
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import schemathesis
@@ -20,7 +23,11 @@ from starlette.testclient import TestClient
 
 from inference_econ.extras import web
 from inference_econ.extras.web import WorkerLimits
+from inference_econ.inputs.units import integer
+from inference_econ.records.files import write_text
 
+#: Responses of all runs so far, by status.
+REQUESTED = Path(__file__).parent.parent / "tests" / "fuzz" / "requested.json"
 ADDRESS = "http://127.0.0.1:8765"
 #: Valid names that pass the first check, by kind.
 _NAMES = {
@@ -42,8 +49,16 @@ def application(seconds: float = _SECONDS) -> Any:
     return web.application(limits=WorkerLimits(seconds=seconds))
 
 
-def tried(client: TestClient, cases: int) -> Counter[int]:
+def requested() -> Counter[int]:
+    """Responses of all runs so far, by status."""
+    plain = json.loads(REQUESTED.read_text(encoding="utf-8")) if REQUESTED.is_file() else {}
+    return Counter({integer(status): count for status, count in plain.items()})
+
+
+def tried(client: TestClient, cases: int, first: int = 0) -> Counter[int]:
     """Responses by status to about ``cases`` requests over all addresses and methods.
+
+    Requests that were sent before (``first``) determine which are generated.
 
     Raises
     ------
@@ -57,14 +72,14 @@ def tried(client: TestClient, cases: int) -> Counter[int]:
     for operation in operations:
         for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
             count = max(cases // len(operations) // 2, 1)
-            statuses += _replies(client, operation.as_strategy(generation_mode=mode), count)
+            statuses += _replies(client, operation.as_strategy(generation_mode=mode), count, first)
     return statuses
 
 
-def _replies(client: TestClient, requests: Any, cases: int) -> Counter[int]:
+def _replies(client: TestClient, requests: Any, cases: int, first: int) -> Counter[int]:
     statuses: Counter[int] = Counter()
 
-    @seed(cases)
+    @seed(cases + first)
     @settings(
         max_examples=cases,
         database=None,
@@ -77,9 +92,13 @@ def _replies(client: TestClient, requests: Any, cases: int) -> Counter[int]:
         sent = case.as_transport_kwargs(base_url=ADDRESS)
         about = {name: sent[name] for name in ("method", "url", "params", "json", "headers") if sent.get(name)}
         assume(len(str(about.get("params"))) < _LONGEST_ADDRESS)
-        reply = client.request(**about, content=sent.get("data"))
+        whole = (about, str(sent.get("data"))[:500])
+        try:
+            reply = client.request(**about, content=sent.get("data"))
+        except Exception as error:
+            raise AssertionError(whole) from error
         statuses[reply.status_code] += 1
-        assert reply.status_code < 500, (reply.status_code, about, str(sent.get("data"))[:500])
+        assert reply.status_code < 500, (reply.status_code, *whole)
 
     ask()
     return statuses
@@ -116,9 +135,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=10_000, help="Requests [10000].")
     cases = parser.parse_args().cases
+    before = requested()
     with TestClient(application(), base_url=ADDRESS) as client:
-        statuses = tried(client, cases)
-    print(f"{sum(statuses.values())} requests, none made the server fail:", dict(sorted(statuses.items())))  # noqa: T201
+        statuses = before + tried(client, cases, before.total())
+    write_text(REQUESTED, json.dumps(dict(sorted(statuses.items())), indent=1) + "\n")
+    print(f"{statuses.total():,} requests so far, none made the server fail:", dict(sorted(statuses.items())))  # noqa: T201
     return 0
 
 

@@ -1,24 +1,29 @@
 """Kill and resume a sweep a hundred times: no row is lost or duplicated.
 
-``sh run.sh sturdiness sweep-kills``; ``--kills`` for fewer. Half of the kills end two workers together with their
-parent. One kill in four truncates the last part, as a power failure may.
+``sh run.sh sturdiness sweep-kills``; ``--kills`` for fewer. Half of the sweeps have two worker processes. Half of the
+kills of these end one process of the two, and the sweep must then end with one message. The other kills end the parent.
+One kill in four truncates the last part, as a power failure may.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pandas as pd
 
 import inference_econ as ie
 from inference_econ.inputs import Scenario, spec_text
+from inference_econ.inputs.units import integer
 
 #: Parts take a tenth of a second each, so that kills rarely come after the end.
 STUDY = {
@@ -75,13 +80,14 @@ def _finished(study: Path, folder: Path) -> ie.Sweep:
 
 
 def _killed(study: Path, folder: Path, chance: random.Random) -> bool:
-    """Kill a sweep at a random moment, sometimes before it starts; False if it ended first."""
+    """Kill a sweep or one of its workers at a random moment, sometimes before it starts; False if it ended first."""
     before = len(list(folder.glob("part-*")))
     command = ["sweep", str(study), "-o", str(folder), "--jobs", chance.choice("12"), "--quiet", "--csv"]
     process = subprocess.Popen(
         [sys.executable, "-c", "from inference_econ_cli.start import run; run()", *command],
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     awaited = chance.random() < 0.9
     deadline = time.monotonic() + 300.0
@@ -89,8 +95,25 @@ def _killed(study: Path, folder: Path, chance: random.Random) -> bool:
         assert time.monotonic() < deadline, "no part within five minutes"
         time.sleep(0.002)
     time.sleep(chance.uniform(0.0, LATEST if awaited else 3.0))
+    workers = _workers(process.pid) if chance.random() < 0.5 else []
+    if workers:
+        os.kill(chance.choice(workers), signal.SIGKILL)
+        said = process.communicate(timeout=300.0)[1]
+        assert process.returncode == 0 or (process.returncode == 2 and said.startswith("Error: the system ended")), said
+        return process.returncode != 0
     process.kill()
-    return process.wait() != 0
+    process.communicate()
+    return process.returncode != 0
+
+
+def _workers(parent: int) -> list[int]:
+    """Worker processes of a sweep; empty where the system lists none."""
+    found = []
+    for place in Path("/proc").glob(f"{parent}/task/*/children"):
+        with suppress(OSError):  # the process has just ended
+            found += [integer(child) for child in place.read_text().split()]
+    lines = {child: Path(f"/proc/{child}/cmdline") for child in found}
+    return [child for child, line in lines.items() if line.is_file() and b"spawn_main" in line.read_bytes()]
 
 
 def _spoil(folder: Path, chance: random.Random) -> None:

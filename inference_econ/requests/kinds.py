@@ -312,11 +312,20 @@ class PriceKind(ValueKind):
 class Pair(ValueKind):
     """Model and GPU as the two values of an option."""
 
+    json = str
     parts = (Name("models"), Name("hardware"))
 
     def read(self, value: Any) -> tuple[str, ...]:
-        """Return both names."""
-        words = str(value).split() if isinstance(value, str) else value
+        """Return both names.
+
+        Raises
+        ------
+        BadValueError
+            If there are fewer or more than two names.
+        """
+        words = value.split() if isinstance(value, str) else value
+        if len(words) != len(self.parts):
+            raise BadValueError(f"{value!r} is not a model and a GPU; write for example 'llama_3_8b h100_sxm'")
         return tuple(part.read(word) for part, word in zip(self.parts, words, strict=True))
 
 

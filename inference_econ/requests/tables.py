@@ -134,10 +134,12 @@ class Parameter:
         Raises
         ------
         BadValueError
-            If the value has another type.
+            If the value has another type, or is an empty list for an argument that is required.
         InputError
             If the value is invalid for another reason.
         """
+        if self.required and self.repeat and not value:
+            raise kinds.BadValueError("is needed: the list is empty")
         return self.kind.gather([self.kind.read(item) for item in value]) if self.repeat else self.kind.read(value)
 
     def words(self, value: Any) -> Iterator[str]:

@@ -69,6 +69,15 @@ def test_errors_name_the_option(client: TestClient, fields: dict[str, Any], fiel
     assert message in text
 
 
+@pytest.mark.rows
+def test_malformed_lists_name_the_option(
+    client: TestClient, question: str, fields: dict[str, Any], field: str, message: str
+) -> None:
+    status, text, at_fault = error_of(client, question, **fields)
+    assert (status, at_fault) == (422, field)
+    assert message in text
+
+
 def test_lists_are_taken_as_they_are(client: TestClient) -> None:
     one = {**SUBJECT, "tp": 1, "dp": 1, "pp": 1, "simulate": False}
     reply = client.post("/api/v1/load", json={**one, "rates": [1, 2.5]}).json()
