@@ -31,6 +31,8 @@ class OwnRuns(Spec):
     """True if prompts have priority over decoding; false if both share steps."""
     single_prompts: bool = False
     """True if a step processes one prompt of dense models, whatever its token budget is."""
+    synchronous: bool = False
+    """True if the host prepares no step in advance."""
 
 
 class SourceFacts(Spec):

@@ -135,7 +135,8 @@ def _own_settings(row: Measurement) -> dict[str, Any]:
         limit = isl + launched.step_room
         whole = math.ceil(limit / isl) * isl
         tokens = float(whole if row.engine == "sglang" else limit + (row.concurrency or 0.0))
-    return cache | {"step_tokens": tokens, "prefill_first": launched.prefill_first}
+    told = {"step_tokens": tokens, "prefill_first": launched.prefill_first, "synchronous": launched.synchronous}
+    return cache | told
 
 
 def _cache_of(row: Measurement) -> str | None:

@@ -233,6 +233,8 @@ def test_launch_settings_hold_from_the_version_that_they_were_made_for(
     row = SERVING | {"backend": engine, "backend_version": version, "model_path": model, "moe_ep_size": "1"}
     run = _one(tmp_path, row, system="h200_sxm", isl="2000", osl="500", source="aiconfigurator silicon_sample.csv")
     assert (run.step_tokens, run.prefill_first, run.spread) == (tokens, first, 0.0)
+    # The host of TensorRT-LLM prepared no step in advance before the rules of 1.2.
+    assert run.synchronous == ((engine, version) == ("trtllm", "1.0.0"))
 
 
 def test_the_number_of_a_compiler_is_no_version_of_the_engine_above_it() -> None:

@@ -604,6 +604,8 @@ class Measurement:
         True if the engine compiled the model as a whole, so that no interpreter launches single kernels.
     eager : bool
         True if decode steps ran without CUDA graphs.
+    synchronous : bool
+        True if the host prepared no step in advance, although the engine does so by default.
     even_routing : bool
         True if tokens were forced to spread evenly over experts.
     redundant_experts : int or None
@@ -683,6 +685,7 @@ class Measurement:
     prefill_first: bool = False
     compiled: bool = False
     eager: bool = False
+    synchronous: bool = False
     held_steps: float = 0.0
     even_routing: bool = False
     redundant_experts: int | None = None

@@ -442,6 +442,8 @@ def _setup(row: Measurement, requests: inputs.Requests, assumptions: inputs.Assu
         changes["capacity.usable_memory"] = row.memory
     if row.eager:
         changes["host.cuda_graphs"] = False
+    if row.synchronous:
+        changes["host.steps_ahead"] = 0.0
     facts = facts_of(row)
     if facts is not None and facts.memory is not None and facts.memory.state_share is not None:
         changes["capacity.state_share"] = facts.memory.state_share
@@ -700,8 +702,8 @@ def _deployment(row: Measurement) -> tuple[object, ...]:
     return (
         row.engine, row.model, row.hardware, row.weights, row.kv, row.isl, row.osl, row.context, row.cached,
         row.accelerators, row.tp, row.dp, row.pp, row.ep, row.prefill, row.decode, row.load, row.step_tokens,
-        row.compiled, row.eager, row.held_steps, row.even_routing, row.two_batch, row.redundant_experts,
-        row.speculation if row.speculates else "", row.draft_tokens, row.tokens_per_round,
+        row.compiled, row.eager, row.synchronous, row.held_steps, row.even_routing, row.two_batch,
+        row.redundant_experts, row.speculation if row.speculates else "", row.draft_tokens, row.tokens_per_round,
         row.most_sequences, row.memory, row.captured_tokens, facts and facts.version,
     )  # fmt: skip
 

@@ -120,6 +120,7 @@ def test_prompts_wait_for_the_steps_that_were_prepared() -> None:
     assert ahead.ttft_seconds - plain.ttft_seconds == pytest.approx(2.0 * plain.tpot_seconds, rel=0.05)  # type: ignore[operator]
     # Nothing is prepared for a server that has nothing to do.
     assert _with("host.steps_ahead=2", concurrency=1.0).ttft_seconds == _with(concurrency=1.0).ttft_seconds
+    assert _with("host.steps_ahead=2", synchronous=True).ttft_seconds == plain.ttft_seconds
 
 
 @pytest.mark.parametrize("first", [False, True])
