@@ -565,8 +565,8 @@ def check_groups(by: Iterable[str]) -> None:
 
 #: Notes on included rows and their predictions.
 NOTES = (
-    "Each run counts once, even if it was repeated. Runs with recorded or suspected speculation are in a table of "
-    "their own. Rows that cannot be mapped to a server are left out.",
+    "Each run counts once, even if it was repeated. Runs with recorded or suspected speculation are in a separate "
+    "table. Rows that cannot be mapped to a server are left out.",
     "A TTFT is 'without load' in three cases: a batch of one, at most one concurrent request per replica, or random "
     "arrivals whose prompts take less than a tenth of the server's time. All others are 'under load'.",
     "In a closed loop, the first requests arrive at once. If the length of the run is known, predicted TTFTs include "
