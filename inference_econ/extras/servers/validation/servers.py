@@ -619,7 +619,7 @@ def servers_record(report: Servers, by: Sequence[str] = ()) -> dict[str, object]
 def lines(report: Servers) -> Iterator[dict[str, object]]:
     """Yield a record per input row, with predictions in the units of the files or the reason for none.
 
-    Intervals cover 80% of such measurements. They are null for quantities to which no constants were fitted.
+    Intervals cover 80% of such measurements. Intervals are null for quantities to which no constants were fitted.
     ``outside`` lists the reasons why a row is outside the calibration data.
     """
     published = [(file.unit, value) for file in report.files for value in file.published]
@@ -786,7 +786,7 @@ class Validated(Shown):
     def to_frame(self) -> Frame:
         """One line per row; numbers have ten digits.
 
-        Predictions are in the units of their files. They have 80% intervals, or the reason why there is none.
+        Predictions are in the units of their files. Predictions have 80% intervals, or the reason why there is none.
         """
         records = self.records()
         columns = list(dict.fromkeys(name for record in records for name in record))
