@@ -373,12 +373,12 @@ def test_by_rate_and_by_chips_the_answers_agree(arrangement: Arrangement, target
 
 
 def test_no_fleet_is_cheaper_than_the_frontier_at_its_speed() -> None:
-    """Deployments for a rate have any number of instances, and groups of a frontier one of published sizes (20 %)."""
+    """Deployments for a rate have any number of instances, and groups of a frontier fill nodes (12 %)."""
     front = service_frontier(candidates())
     for index in range(0, len(front), 5):
         promised = Targets(tpot_seconds=front.tpot_seconds[index] * (1.0 + 1e-9), percentile="mean")
         fleet = recommend(candidates(), 2000.0, promised, most=1, play=False)[0]
-        assert fleet.dollars_per_million_output_tokens >= 0.8 * front.dollars[index]
+        assert fleet.dollars_per_million_output_tokens >= 0.88 * front.dollars[index]
 
 
 @pytest.mark.parametrize("rate", [0.05, 40.0, None])
@@ -394,7 +394,7 @@ def test_what_is_recommended_is_what_is_priced(rate: float | None) -> None:
 
 
 def test_a_price_without_a_rate_is_near_the_cheapest_that_any_rate_has() -> None:
-    """Without a rate few instances serve, and groups have published sizes: that costs up to twice as much."""
+    """Without a rate few instances serve: that costs up to twice as much."""
     targets = Targets(2.0, 0.012)
     costs = [
         price(candidates(), rate, targets=targets).dollars_per_million_output_tokens

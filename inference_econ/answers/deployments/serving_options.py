@@ -296,7 +296,8 @@ class Pooling:
     """Numbers of instances in a prefill chain (KV-Runahead). Chains replace single prefill instances."""
 
 
-#: Maximum number of machines in a disaggregated deployment, if groups without a published recipe are tried [1].
+#: Maximum number of machines in a disaggregated group, unless a published group is larger [1]. With fewer machines,
+#: a frontier would cost up to 1.9 times as much as a recommendation with the same layouts.
 _MACHINES = 4
 #: For each arrangement, the kinds of deployments to try: False for aggregated instances, True for pools.
 _WAYS: Mapping[Arrangement, Sequence[bool]] = {"both": (False, True), "aggregated": (False,), "disaggregated": (True,)}
@@ -549,17 +550,19 @@ def _arranged(
 
 
 def _groups(setup: Setup, space: Space, pooling: Pooling) -> Groups:
-    """Prefill/decode groups to try. The groups are published groups, unless the query allows any group.
+    """Prefill/decode groups to try.
 
-    There are no published groups in three cases: no engine is needed, prefill and decode use different GPUs, or prefill
-    chains are requested. In these cases too, all groups on at most four machines are tried. If the query limits the
-    GPUs of a deployment, a group has at most that many.
+    The layouts of a group are a published pair, unless the query allows any group.
+
+    All pairs of layouts are tried in three more cases: no engine is needed, prefill and decode use different GPUs, or
+    prefill chains are requested. A group has at most the GPUs of the largest published group, or of four machines if
+    that is more. If the query limits the GPUs of a deployment, a group has at most that many.
     """
-    machine = max(node(setup.hardware), setup.hardware.link_domain)
-    groups = Groups(None, _MACHINES * machine)
+    most, shapes = _MACHINES * max(node(setup.hardware), setup.hardware.link_domain), None
     if not (space.any_group or not setup.engines or pooling.decode is not None or pooling.chains):
-        groups = published_groups(setup.model, setup.hardware)
-    return groups if space.gpus is None else groups._replace(most=min(groups.most, space.gpus))
+        shapes, published = published_groups(setup.model, setup.hardware)
+        most = max(most, published)
+    return Groups(shapes, most if space.gpus is None else min(most, space.gpus))
 
 
 def _decoding(practised: RecipeSetup, decode: Setup) -> RecipeSetup:
