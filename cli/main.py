@@ -149,6 +149,8 @@ def _message(error: Exception) -> str | None:
             return _missing.missing(error)
         case MemoryError():
             return "this takes more memory than there is; ask for less"
+        case UnicodeError():
+            return f"a text is not UTF-8 ({error})"
         case OSError():
             # Writing failed, for example on a full disk; click handles closed pipes.
             return f"the output cannot be written: {error.strerror or error}"

@@ -117,6 +117,13 @@ def test_what_is_no_name_is_completed_as_a_file(command: Command, monkeypatch: p
     assert command().out == "file,./my\n"
 
 
+def test_a_word_that_is_not_utf_8_is_not_completed(refused: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_INFERENCE_ECON_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", "inference-econ show model \udcff")
+    monkeypatch.setenv("COMP_CWORD", "3")
+    assert "Error: a text is not UTF-8 (" in refused().err
+
+
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_other_shells_get_a_script_too(command: Command, monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
     monkeypatch.setenv("_INFERENCE_ECON_COMPLETE", f"{shell}_source")

@@ -89,6 +89,14 @@ def test_an_id_is_read_from_the_cache_at_its_main_revision(command: Command, cac
     assert command("import", "openai/gpt-oss-20b", "--quiet").err == ""
 
 
+@pytest.mark.parametrize("revision", [b"\xff", bytes(2_000)])
+def test_a_damaged_revision_in_the_cache_is_rejected(refused: Command, cache: Path, revision: bytes) -> None:
+    main = _download(cache, "abc123", Path(GPT_OSS).read_text(encoding="utf-8")).parents[2] / "refs" / "main"
+    main.parent.mkdir()
+    main.write_bytes(revision)
+    assert "has no config.json of a model with that id" in refused("import", "openai/gpt-oss-20b").err
+
+
 def test_the_cache_may_be_named_itself(
     command: Command, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

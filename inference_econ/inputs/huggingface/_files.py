@@ -117,6 +117,10 @@ def is_identity(text: str) -> bool:
     return _IDENTITY.fullmatch(text) is not None
 
 
+#: Maximum size of the name of a revision [B].
+_COMMIT = 1_000
+
+
 def cached_config(identity: str, cache: Path) -> Path | None:
     """Path of a model's configuration in the local hub cache, preferably of the revision ``main``; None if not cached.
 
@@ -134,9 +138,9 @@ def cached_config(identity: str, cache: Path) -> Path | None:
         configs = [path for folder in models for path in folder.glob(f"snapshots/*/{CONFIG_NAME}")]
         # Commits of the revision ``main`` at the time of download.
         references = [folder / "refs" / "main" for folder in models]
-        commits = {path.read_text(encoding="utf-8").strip() for path in references if path.is_file()}
+        commits = {read_text(path, _COMMIT).strip() for path in references if path.is_file()}
         newest_last = sorted(configs, key=lambda path: (path.parent.name in commits, path.stat().st_mtime))
-    except OSError:  # the cache does not exist or cannot be read
+    except (OSError, UnicodeDecodeError, InputError):  # the cache does not exist or cannot be read
         return None
     return newest_last[-1] if newest_last else None
 

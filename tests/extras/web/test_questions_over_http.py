@@ -11,6 +11,8 @@ import pytest
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
+from inference_econ.extras.web import models
+
 if TYPE_CHECKING:
     from starlette.testclient import TestClient
 
@@ -67,6 +69,12 @@ def test_errors_name_the_option(client: TestClient, fields: dict[str, Any], fiel
     status, text, at_fault = error_of(client, "frontier", **fields)
     assert (status, at_fault) == (422, field)
     assert message in text
+
+
+def test_the_document_is_made_once(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = client.get("/openapi.json").content
+    monkeypatch.delattr(models, "document")
+    assert client.get("/openapi.json").content == first
 
 
 @pytest.mark.rows
