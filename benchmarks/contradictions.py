@@ -35,9 +35,9 @@ HEAD = """# Where the model contradicts itself
 
 `sh run.sh validate contradictions` writes this page. It predicts the step times of random setups ({models} models x
 {chips} GPUs x formats x {presets} presets, up to {plans} layouts each) twice. The second prediction has one change
-that cannot make a step slower: a larger link domain, faster memory, links, arithmetic or launches, fewer sequences or
-tokens, narrower weights on the same compute unit, or the preset `ideal`. If the second step is slower, the cost model
-contradicts itself. Layouts have integer degrees, or real ones as in the published study. Steps are decode,
+that cannot make a step slower. The change is a larger link domain, faster memory, links, units or launches, fewer
+sequences or tokens, narrower weights on the same unit, or the preset `ideal`. If the second step is slower, the cost
+model contradicts itself. Layouts have integer degrees, or real ones as in the published study. Steps are decode,
 verification, prefill or mixed. `tests/engine/test_contradictions.py` checks a few setups of each kind.
 
 """

@@ -1,6 +1,6 @@
 """Cost and speed of serving large language models, from a roofline model: speed per user, dollars per million tokens.
 
-``__init__.pyi`` lists the public names. They are imported at first use, so that ``--help`` is fast.
+``__init__.pyi`` lists the public names. Public names are imported at first use, so that ``--help`` is fast.
 
 Examples
 --------

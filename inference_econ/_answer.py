@@ -59,7 +59,10 @@ _shows = ""
 
 
 def show_with(module: str) -> None:
-    """Set the display module (see :class:`Shows`). It is imported when a result is displayed for the first time."""
+    """Set the display module (see :class:`Shows`).
+
+    The module is imported when a result is displayed for the first time.
+    """
     global _shows
     _shows = module
 
@@ -103,8 +106,8 @@ class Shown:
     def to_frame(self) -> Frame:
         """Numbers of the result as a data frame, unrounded, with one row each. Column names include units.
 
-        Predictions have additional columns ``NAME_low`` and ``NAME_high``. They are the ends of an interval that
-        contains 80% of measured values. They are empty without an error estimate.
+        Predictions have additional columns ``NAME_low`` and ``NAME_high``. These columns are the ends of an interval
+        that contains 80% of measured values. The columns are empty without an error estimate.
         """
         return flat_frame(self.records())
 
@@ -123,8 +126,8 @@ class Shown:
         Returns
         -------
         Picture
-            Picture for notebooks. It is interactive in notebooks that support Vega-Lite, and SVG elsewhere. ``chart``
-            has the Altair chart.
+            Picture for notebooks. The picture is interactive in notebooks that support Vega-Lite, and SVG elsewhere.
+            ``chart`` has the Altair chart.
 
         Raises
         ------

@@ -71,7 +71,7 @@ def checked(function: FunctionType, names: str = "", name: str = "") -> Callable
 
 
 def _advice(function: FunctionType, annotation: str, value: object) -> str:
-    """Advice if a value has the wrong class. It is empty if the class is right or unknown."""
+    """Advice if a value has the wrong class. The advice is empty if the class is right or unknown."""
     words = annotation.split(" | ")
     if value is None and "None" in words:
         return ""

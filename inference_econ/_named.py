@@ -1,4 +1,4 @@
-"""Functions and classes that tables refer to by name. They are imported at first use."""
+"""Functions and classes that tables refer to by name. Named functions and classes are imported at first use."""
 
 from __future__ import annotations
 

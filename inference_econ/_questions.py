@@ -1,4 +1,7 @@
-"""Public functions of the commands. They take names and options, or objects. ``_questions.pyi`` has their types."""
+"""Public functions of the commands.
+
+Public functions take names and options, or objects. ``_questions.pyi`` has their types.
+"""
 
 from inference_econ.requests.by_name import question
 

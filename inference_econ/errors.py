@@ -1,7 +1,7 @@
 """Errors that users can cause. Each has one clear message.
 
-The command line converts an :class:`InputError` to exit code 2 and a :class:`NothingFitsError` to exit code 1. This
-module imports no other module of the package.
+The command line converts an :class:`InputError` to exit code 2 and a :class:`NothingFitsError` to exit code 1. The
+module ``errors`` imports no other module of the package.
 """
 
 from __future__ import annotations

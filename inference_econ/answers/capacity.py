@@ -113,7 +113,7 @@ def bracket_capacity(
 
     Notes
     -----
-    Each evaluation may be a simulation, so the search makes few of them. The result has the relative tolerance
+    Each evaluation may be a simulation, so the search makes few of them. The number has the relative tolerance
     :data:`NEAR`. Between a number that meets the SLOs and one that misses them, ln(latency / SLO) is interpolated
     linearly. The next number is the one for which the interpolated value is 0.
     """

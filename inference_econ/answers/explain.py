@@ -71,8 +71,8 @@ class Explanation(Shown):
     prompt : float or None
         Prompt tokens per sequence in a prefill step [tokens]; None for a decode step.
     in_machines_seconds : float or None
-        Step time on ordinary machines of eight GPUs [s]. It assumes that the fast link connects only these GPUs. None
-        if the fast link connects at most eight GPUs, or if machines have no network.
+        Step time on ordinary machines of eight GPUs [s]. This step time assumes that the fast link connects only these
+        GPUs. None if the fast link connects at most eight GPUs, or if machines have no network.
     streamed_bytes, paged_bytes : float
         Weights, and KV cache, that each GPU reads from host memory per step [B].
     beside_seconds : float or None

@@ -319,8 +319,8 @@ def _closed_forms(setup: Setup, deployment: Plans, value: float) -> Mapping[str,
     """Values of the variable at which operators with weights become compute-bound [1], by operator name.
 
     The calculation uses only peak rates and weight traffic. Tokens are multiplied only by some of the weights: an
-    expert processes the tokens that are routed to it, and a weight copy processes the tokens of its group. This share
-    is computed once, at a large number of tokens.
+    expert processes the tokens that are routed to it, and a weight copy processes the tokens of its group. The share of
+    tokens is computed once, at a large number of tokens.
     """
     work = setup.work(deployment)
     forms: dict[str, float] = {}

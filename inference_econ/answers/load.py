@@ -199,7 +199,7 @@ def load(
     Returns
     -------
     LoadCurve
-        One result per load, in the given order. It includes the effect of bursts, unless simulations are off.
+        One result per load, in the given order. The result includes the effect of bursts, unless simulations are off.
 
     Raises
     ------

@@ -51,7 +51,7 @@ class UsualSpeed:
 
     @property
     def targets(self) -> Targets:
-        """SLO that requires this speed. It applies to the mean time per output token."""
+        """SLO that requires this speed. The SLO applies to the mean time per output token."""
         return Targets(tpot_seconds=1.0 / self.tokens_per_second, tpot_percentile=MEAN)
 
 

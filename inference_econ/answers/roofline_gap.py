@@ -155,7 +155,9 @@ class Observation:
 
 
 def instance_count(accelerators: int, pins: Pins) -> int:
-    """Number of equal instances on some GPUs [1]. It is 1 unless fixed parallelism degrees determine the instance size.
+    """Number of equal instances on some GPUs [1].
+
+    The number of instances is 1 unless fixed parallelism degrees determine the instance size.
 
     Raises
     ------

@@ -112,8 +112,8 @@ def frontier_points(seconds: Array, costs: Array, levels: Indices) -> Indices:
 
     Notes
     -----
-    A point is removed if a simpler deployment costs at most 10% more at about the same speed. It is also removed if a
-    cheaper point has the same speed within 0.1%.
+    A point is removed if a simpler deployment costs at most 10% more at about the same speed. A point is also removed
+    if a cheaper point has the same speed within 0.1%.
     """
     kept = np.flatnonzero(levels == levels.min())
     for level in np.unique(levels)[1:].tolist():

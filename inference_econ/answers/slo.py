@@ -94,7 +94,7 @@ def margin_of(instances: Instances, quantity: Quantity, confidence: float) -> fl
 
 
 def instances_of(layouts: Services | Service) -> Instances:
-    """Layouts as n instances for a comparison with measured servers. Their load is not set."""
+    """Layouts as n instances for a comparison with measured servers. The load of the layouts is not set."""
     requests = layouts.requests
     return Instances(
         layouts.setup,
@@ -259,7 +259,7 @@ class Targets:
         return margins(layouts, self.confidence, self.given)
 
     def less(self, by: Margins) -> Targets:
-        """SLOs divided by the largest margin of all layouts. The result has no confidence."""
+        """SLOs divided by the largest margin of all layouts. The new SLOs have no confidence."""
         widest = {name: float(factors.max()) for name, factors in by._asdict().items()}
         times = {name: limit / widest[name] for name, limit in self.every.items()}
         return replace(self._timed(times, None), fullest=self.fullest / widest["throughput"])
@@ -646,8 +646,8 @@ def interval_scale(instances: Instances) -> float:
     """Exponent that narrows or widens the 80% interval of a cost [1].
 
     With the exponent s, :func:`likely_ends` replaces the ratio r of an end to the predicted cost by r^s. The ends
-    combine the errors of speed and throughput. Both errors result from the same step times, so the combined interval is
-    usually too wide. Deployments without measurements have larger errors.
+    combine the errors of speed and throughput. Errors of speed and throughput result from the same step times, so the
+    combined interval is usually too wide. Deployments without measurements have larger errors.
     """
     setup, levels = instances.setup, instances.setup.levels
     if levels is not None and levels.apart:
@@ -669,14 +669,14 @@ def likely_ends(least: LeastAt, speeds: Array, instances: Instances) -> tuple[Ar
     speeds : ndarray, shape (n,)
         Output speeds of a user [tokens/s].
     instances : Instances
-        Instances with the lowest costs. Their prediction errors determine the intervals.
+        Instances with the lowest costs. The prediction errors of the instances determine the intervals.
 
     Returns
     -------
     (ndarray, ndarray), shape (n,)
         Lower and upper ends. The lower end is the cost if TPOT is at the low end of its error interval, and throughput
-        at the high end. The upper end is the opposite case. Both ends are NaN without an error estimate, and infinite
-        if no deployment reaches the speed.
+        at the high end. The upper end is the opposite case. The ends are NaN without an error estimate, and infinite if
+        no deployment reaches the speed.
 
     Notes
     -----
@@ -745,9 +745,9 @@ def shared_share(first: Instances, second: Instances) -> float:
 
     For one model, GPU and profile, the share follows from the variances of the measured corrections
     (:class:`inference_econ.inputs.MeasuredLevels`). Two predictions always share the variances of the model on the GPU
-    and of the engine version. They also share the variance of speculation if both or neither use it, and the variance
-    of the layout if their layouts are equal. A what-if variant of a GPU or model has the errors of the original, so its
-    share is 1.
+    and of the engine version. Two predictions also share the variance of speculation if both or neither use it, and the
+    variance of the layout if their layouts are equal. A what-if variant of a GPU or model has the errors of the
+    original, so its share is 1.
     """
     setup, other = first.setup, second.setup
     levels = setup.assumptions.levels

@@ -2,8 +2,8 @@
 
 A :class:`Setup` combines a model, a GPU, number formats, assumptions and a price. The package lists the possible
 layouts (``layouts``), builds the operator table of a step (``operators``), and checks whether a layout fits in memory
-(``memory``). It predicts the time of collectives, steps (``step``), prefill (``prefill``) and speculative decoding
-(``speculation``). It also predicts its own errors (``uncertainty``).
+(``memory``). The package predicts the time of collectives, steps (``step``), prefill (``prefill``) and speculative
+decoding (``speculation``), and the errors of these predictions (``uncertainty``).
 
 The public names are listed in ``__init__.pyi``. Requests and queues are in ``serving``, and the choice of the best
 deployment is in ``search``.

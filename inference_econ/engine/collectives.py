@@ -145,7 +145,10 @@ def collective_parts(network: Network, collective: Collective, tokens: Array) ->
 
 
 def _protocols(model: NcclTree, slower: float) -> list[nccl.Protocol]:
-    """Tree and ring protocols, and all-reduce kernels within a domain. Their latencies are multiplied by ``slower``."""
+    """Tree and ring protocols, and all-reduce kernels within a domain.
+
+    The latencies of collectives are multiplied by ``slower``.
+    """
     algorithms: tuple[tuple[nccl.Shape, dict[ProtocolName, ProtocolConstants]], ...]
     algorithms = (("tree", model.protocols), ("ring", model.ring))
     chain = np.inf if model.chain is None else model.chain
@@ -201,8 +204,8 @@ def _seconds_per_byte(network: Network, model: NcclTree, collective: Collective,
 def collective_floor(network: Network, first: Collective, last: Collective, tokens: Array) -> Array:
     """Lower bound on the time of a collective [s].
 
-    It is valid for any number of ranks between those of ``first`` and ``last``. It requires that the tensor of a group
-    does not grow with the number of its ranks.
+    It is valid for any number of ranks between those of ``first`` and ``last``. The tensor of a group must not grow
+    with the number of its ranks.
     """
     model = network.model
     if not isinstance(model, NcclTree):

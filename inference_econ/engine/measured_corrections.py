@@ -53,7 +53,7 @@ def engine_releases(engine: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class SetupLevels:
-    """Measured corrections of an engine for a model on a GPU. They are factors on the step times.
+    """Measured corrections of an engine for a model on a GPU. The corrections are factors on the step times.
 
     Attributes
     ----------

@@ -225,11 +225,11 @@ def workspace_bytes(setup: Served, plans: Plans) -> Array:
     """Activations of the largest step on one accelerator [B], broadcastable to the plans.
 
     The step has ``workspace_tokens`` tokens. Activations are the residual stream, a normalized copy of it, queries, and
-    attention output. They also include the intermediate values of the widest layer, and 32-bit logits of the sequences.
-    If MLA decompresses keys and values in each step, the decompressed values of one layer are added.
+    attention output. Activations also include the intermediate values of the widest layer, and 32-bit logits of the
+    sequences. If MLA decompresses keys and values in each step, the decompressed values of one layer are added.
 
-    At startup, engines measure their memory use with a profile run. This run may sample for the maximum number of
-    sequences, or encode images, and then needs more. The largest of these amounts is used.
+    At startup, engines measure their memory use with a profile run. A profile run may sample for the maximum number of
+    sequences, or encode images, and then needs more memory. The largest of these amounts is used.
     """
     model, precision, assumptions = setup.model, setup.precision, setup.assumptions
     assumed, tokens, width = assumptions.capacity, assumptions.capacity.workspace_tokens, BYTES_PER_ELEMENT
@@ -371,7 +371,7 @@ def of_one_accelerator(setup: Served, plan: Plans) -> dict[str, float]:
     -------
     dict of str to float
         Amounts by purpose [B]: groups of weights, cache, shared prefix, states, workspace, reserved memory, headroom
-        and free memory. They add up to the memory of one accelerator.
+        and free memory. All groups add up to the memory of one accelerator.
     """
     assumed, hbm_bytes = setup.assumptions.capacity, setup.hardware.hbm_bytes
     cache, prefix = _held_by_one(setup, plan)

@@ -11,7 +11,7 @@ from inference_econ.inputs import ServingEngine, check_dtype, engines_for, lacks
 
 
 def has_recipes(setup: Setup) -> bool:
-    """True if published recipes of engines apply to a setup. They apply only under the default profiles."""
+    """True if published recipes of engines apply to a setup. Recipes apply only under the default profiles."""
     return setup.left_open is not None and setup.left_open.assumptions == setup.assumptions
 
 

@@ -87,7 +87,8 @@ def operator_costs(setup: Setup, plans: Plans, layout: TensorLayout) -> list[Ope
     Returns
     -------
     list of OperatorCosts
-        Rows that take time, in the order of a step. Their network times add up to the network time of the step.
+        Rows that take time, in the order of a step. The network times of the rows add up to the network time of the
+        step.
     """
     rows, chip = _every_row(setup, setup.work(plans), layout), chip_power(setup.hardware)
     if chip is not None:

@@ -35,8 +35,9 @@ class Prefill:
     seconds : ndarray, shape (...)
         Time from start to first token on an idle instance [s].
     busy_seconds : ndarray, shape (...)
-        Time during which one prompt occupies the instance [s]. It is less than ``seconds`` if other pipeline stages
-        process other prompts at the same time. Attention-DP groups step together, so groups without a prompt wait.
+        Time during which one prompt occupies the instance [s]. The time is less than ``seconds`` if other pipeline
+        stages process other prompts at the same time. Attention-DP groups step together, so groups without a prompt
+        wait.
     full_seconds : ndarray, shape (...)
         Value of ``busy_seconds`` per prompt if every group has a prompt [s].
     chunks : int
@@ -172,7 +173,10 @@ def _gathering(setup: Setup, plans: Plans, tokens: float) -> Array:
 
 
 def request_seconds(setup: Setup, cached: Number) -> Number:
-    """CPU time per request before its first token [s]. It depends on the number of ``cached`` prompt tokens."""
+    """CPU time per request before its first token [s].
+
+    The CPU time depends on the number of ``cached`` prompt tokens.
+    """
     host = setup.assumptions.host
     return host.request_overhead + host.cached_token_overhead * cached
 
@@ -209,14 +213,14 @@ def shared_steps(setup: Setup, plans: Plans, tokens: float, cached: float, promp
     tokens, cached : float
         New tokens of each prompt, and tokens of each prompt that are already in the cache [tokens].
     prompts : array_like, shape (..., k)
-        Number of waiting prompts [1]. They are distributed over pipeline stages and attention-DP groups. Each group
-        processes up to :func:`prompts_of_a_step` prompts in a step.
+        Number of waiting prompts [1]. Waiting prompts are distributed over pipeline stages and attention-DP groups.
+        Each group processes up to :func:`prompts_of_a_step` prompts in a step.
 
     Returns
     -------
     ndarray, shape (...)
-        Ratio, at most 1 [1]. It is below 1 because a step reads weights, launches kernels and sends messages once for
-        all of its prompts, and because no group waits without a prompt.
+        Ratio, at most 1 [1]. The ratio is below 1 because a step reads weights, launches kernels and sends messages
+        once for all of its prompts, and because no group waits without a prompt.
     """
     groups = reading_groups(setup, plans)
     of_a_stage = np.clip(np.asarray(prompts, dtype=float) / plans.pp, 1.0, prompts_of_a_step(setup, tokens) * groups)

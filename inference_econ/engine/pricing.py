@@ -1,4 +1,4 @@
-"""Price of an accelerator-hour. It is listed, given by the user, or calculated for a purchased accelerator."""
+"""Price of an accelerator-hour. The price is listed, given by the user, or calculated for a purchased accelerator."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def hour_price(chip: HardwareSpec, price: float | str | None) -> HourPrice | Non
     chip : HardwareSpec
         The accelerator.
     price : float, str or None
-        Price of an accelerator [USD/h], or of a node as ``23.60/node``. It may also be a kind of price in the chip's
-        file, or ``owned``. The default is the best price of the file. If the file lists only a purchase price, it is
-        ``owned``.
+        Price of an accelerator [USD/h], or of a node as ``23.60/node``. The price may also be a kind of price in the
+        chip's file, or ``owned``. The default is the best price of the file. If the file lists only a purchase price,
+        it is ``owned``.
 
     Raises
     ------

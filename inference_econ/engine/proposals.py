@@ -120,8 +120,8 @@ class Speculation:
         Minimum number of draft tokens per round [1]. If it is 0, plain decoding is possible. If it equals the maximum,
         all rounds have the same length (:meth:`fixed`).
     host_seconds : (float, float)
-        CPU time per round, and CPU time per sequence of a round, that delay the chips [s]. Both were measured on
-        servers that do not prepare the next round in advance.
+        CPU time per round, and CPU time per sequence of a round, that delay the chips [s]. The two CPU times were
+        measured on servers that do not prepare the next round in advance.
 
     Raises
     ------
@@ -179,7 +179,7 @@ class Speculation:
         model, weights
             Speculation method; see the attributes.
         setup : Setup, optional
-            Setup of the target. Its model, engine and assumptions determine the defaults.
+            Setup of the target. The model, engine and assumptions of the setup determine the defaults.
 
         Raises
         ------

@@ -250,8 +250,8 @@ class Setup:
             Assumptions; by default the profile of the chip's generation
             (:func:`inference_econ.inputs.engine.profiles.assumed`).
         price : float or str, optional
-            Price of one accelerator [USD/h], or of a node (``23.60/node``). It may also be a kind of price in the
-            chip's file (``on_demand``, ``spot``), or ``owned`` for the cost of a purchased chip. The default is the
+            Price of one accelerator [USD/h], or of a node (``23.60/node``). The price may also be a kind of price in
+            the chip's file (``on_demand``, ``spot``), or ``owned`` for the cost of a purchased chip. The default is the
             best price of the file, see :func:`inference_econ.engine.pricing.hour_price`.
         context : float
             Number of tokens in the cache of each sequence, for queries about single steps [tokens].
@@ -470,7 +470,10 @@ class Setup:
         return self.rented(instances, accelerators) * self.dollars_per_accelerator_hour
 
     def dollars_per_hour_in_bulk(self, accelerators: npt.ArrayLike) -> Array:
-        """Cost per instance of a very large fleet, shape (...) [USD/h]. It is a lower bound for fleets of any size."""
+        """Cost per instance of a very large fleet, shape (...) [USD/h].
+
+        The cost per instance is a lower bound for fleets of any size.
+        """
         return renting.rented_in_bulk(accelerators, self.machines) * self.dollars_per_accelerator_hour
 
     def work(self, plans: Plans) -> Work:

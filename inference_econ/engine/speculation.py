@@ -38,8 +38,8 @@ class Proposer:
     speculation : Speculation
         Method and acceptance rates.
     setup : Setup or None
-        Setup of the draft model or head on the target's chips. It is None for n-grams, which need no time and no
-        memory.
+        Setup of the draft model or head on the target's chips. The draft setup is None for n-grams, which need no time
+        and no memory.
     """
 
     target: Setup
@@ -193,8 +193,8 @@ def head(target: ModelSpec) -> ModelSpec:
     """One transformer layer that drafts tokens from the hidden states of a model, see :func:`rounds`.
 
     If the layers of the target differ, the head has the attention of the last block with attention. Without such a
-    block, it has the last recurrent mixer. Its feed-forward part is the last one of the target. The projection is
-    modeled as a block of two square matrices.
+    block, it has the last recurrent mixer. The feed-forward part of the head is the last one of the target. The
+    projection is modeled as a block of two square matrices.
     """
     mixing = [block for block in target.blocks if not block.attention.absent]
     attending = [block for block in mixing if block.attention.caches]
@@ -295,9 +295,9 @@ def rounds(
     processes all tokens of the last round, but is modeled as a pass over one token.
 
     A head (``mtp``, ``eagle``) has one transformer layer of the target and a projection of hidden state and token
-    embedding (2 h x h weights). It shares the target's output embedding. Sources: DeepSeek-V3 (arXiv:2412.19437), eqs.
-    (21) to (23); EAGLE, Li et al. (2024), section 3. The head has the layout of the target; in pipelines, it runs on
-    the chips of one stage. Some EAGLE heads of MoE models are dense. For these, the predicted times are too long.
+    embedding (2 h x h weights). The head shares the target's output embedding. Sources: DeepSeek-V3 (arXiv:2412.19437),
+    eqs. (21) to (23); EAGLE, Li et al. (2024), section 3. The head has the layout of the target; in pipelines, it runs
+    on the chips of one stage. Some EAGLE heads of MoE models are dense. For these, the predicted times are too long.
 
     ``serving.draft_placement`` determines where a draft model runs. By default it is split like the target's attention,
     as far as the number of its heads allows. Each group of chips then has one copy and a part of the batch. With

@@ -485,7 +485,7 @@ def cpu_seconds(setup: Setup, work: Work) -> Array | float:
     Notes
     -----
     In small steps, the CPU computes these layers. Arithmetic and reads from host memory overlap. In larger steps, the
-    chip computes these layers. Their weights and cache are first copied over the host link, once per
+    chip computes these layers. The weights and the cache of CPU layers are first copied over the host link, once per
     ``cpu.copied_together`` tokens. Activations cross the host link once in each direction.
     """
     if not work.in_host_memory:

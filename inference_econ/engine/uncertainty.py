@@ -503,8 +503,8 @@ def margin(
     Returns
     -------
     float or None
-        Quantile of measured / predicted at this probability [1]. It is at least 1, so that a pessimistic bias never
-        loosens an SLO. None if the assumptions were not fitted to the quantity.
+        Quantile of measured / predicted at this probability [1]. The quantile is at least 1, so that a pessimistic bias
+        never loosens an SLO. None if the assumptions were not fitted to the quantity.
 
     Raises
     ------

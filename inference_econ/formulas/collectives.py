@@ -260,8 +260,9 @@ def exchange_seconds_per_byte(
 
     Notes
     -----
-    Each rank sends R/n - 1 of R equal parts within its own domain, and (n - 1) R/n parts to other domains. This is item
-    22 of the differences to Erdil (2025). The code of the study divides by the ranks of a domain, as for an all-reduce.
+    Each rank sends R/n - 1 of R equal parts within its own domain, and (n - 1) R/n parts to other domains. The split is
+    item 22 of the differences to Erdil (2025). The code of the study divides by the ranks of a domain, as for an
+    all-reduce.
     """
     size, groups = np.asarray(ranks, dtype=float), np.asarray(domains, dtype=float)
     elsewhere, share = (groups - 1.0) / groups, np.asarray(crossing, dtype=float)
@@ -520,8 +521,8 @@ def mesh_parts(
 
     Notes
     -----
-    m (n - 1) (t_hop + X / (n b)), with m = 2 for an all-reduce and m = 1 for other collectives. This is the formula in
-    the code of Erdil (2025) for TPU and Groq.
+    m (n - 1) (t_hop + X / (n b)), with m = 2 for an all-reduce and m = 1 for other collectives. The code of Erdil
+    (2025) has this formula for TPU and Groq.
     """
     passes = 2.0 if kind == "all_reduce" else 1.0
     size = np.maximum(np.asarray(ranks, dtype=float), 1.0)

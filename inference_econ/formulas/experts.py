@@ -25,8 +25,8 @@ def touched_fraction(sparsity: npt.ArrayLike, tokens: npt.ArrayLike, popularity_
     Returns
     -------
     ndarray, shape (...)
-        1 - (1 - 1/s)^n for equally popular experts, between 0 and 1 [1]. It is less if experts differ in popularity and
-        there are several tokens.
+        1 - (1 - 1/s)^n for equally popular experts, between 0 and 1 [1]. The share is less if experts differ in
+        popularity and there are several tokens.
 
     Notes
     -----

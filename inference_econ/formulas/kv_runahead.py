@@ -1,8 +1,9 @@
 """Prefill of one prompt on several processes: a chain that forwards the KV cache, compared with all-gathers.
 
 The chain is KV-Runahead of Cho, Rastegari and Naik, ICML (2024). Each process computes the keys and values of its part
-of the prompt, layer by layer. It appends them to the keys and values from its predecessor, and sends all of them to the
-next process while it continues computing. The last process has the full prompt and produces the first token.
+of the prompt, layer by layer. A process appends its keys and values to those from its predecessor, and sends all of
+them to the next process while it continues computing. The last process has the full prompt and produces the first
+token.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class ProcessRates(NamedTuple):
     matmul_flops_per_second: float
     """Sustained rate of matrix multiplications [FLOP/s]."""
     attention_flops_per_second: float
-    """Sustained rate of attention [FLOP/s]. It is lower for unfused kernels, which write scores to memory."""
+    """Sustained rate of attention [FLOP/s]. The rate is lower for unfused kernels, which write scores to memory."""
     overhead_seconds: float
     """Minimum time of a layer, for kernel launches [s]. Launches overlap with the work of the chip."""
     link_bytes_per_second: float
@@ -180,8 +181,8 @@ def chain_seconds(work: LayerWork, machine: ProcessRates, partition: ArrayLike) 
     Notes
     -----
     Process i starts the attention of a layer when it has its own keys and values, and those of all earlier processes.
-    It forwards all of them as soon as the link has sent those of the previous layer. Source: section 4 of Cho et al.
-    (2024), with transfers that overlap with computation; see :func:`handed_on_seconds`.
+    Process i forwards all keys and values as soon as the link has sent those of the previous layer. Source: section 4
+    of Cho et al. (2024), with transfers that overlap with computation; see :func:`handed_on_seconds`.
 
     Examples
     --------
@@ -218,11 +219,12 @@ def handed_on_seconds(before: ArrayLike, after: ArrayLike, hand_over: ArrayLike,
     Notes
     -----
     Let b, a and h be the three times, and t = b + a. Process i starts its second part of layer l at r_i(l) = max(r_i(l
-    - 1) + t_i, q_i(l)). It has received layer l at q_i(l) = max(r_{i-1}(l), q_i(l - 1)) + h_i. Such a recursion is the
-    longest path through a grid of layers by processes and links: Baccelli et al., Synchronization and Linearity (1992).
+    - 1) + t_i, q_i(l)). Process i has received layer l at q_i(l) = max(r_{i-1}(l), q_i(l - 1)) + h_i. Such a recursion
+    is the longest path through a grid of layers by processes and links: Baccelli et al., Synchronization and Linearity
+    (1992).
 
-    A path starts at some process s and crosses each later link once. Its other L - 1 steps are where a step takes
-    longest. The end is a_last + max over s of [b_s + sum of h after s + (L - 1) max(t from s on, h after s)].
+    A path starts at some process s and crosses each later link once. The other L - 1 steps of the path are where a step
+    takes longest. The end is a_last + max over s of [b_s + sum of h after s + (L - 1) max(t from s on, h after s)].
 
     Examples
     --------
@@ -321,11 +323,11 @@ def searched_partition(work: LayerWork, machine: ProcessRates, context: float, p
 
     Notes
     -----
-    The grid search goes from coarse to fine strides, as for KVR-S of Cho et al. (2024). It starts from equal parts. It
-    repeats the best move of one stride of tokens until no move gains 0.05 %. It then halves the stride, down to 1/1024
-    of the prompt. A move takes tokens from one process, or from the first processes, and gives them to another process,
-    or to the last processes. If kernel launches limit the time, many partitions are equally good, and the equal one is
-    kept.
+    The grid search goes from coarse to fine strides, as for KVR-S of Cho et al. (2024). The search starts from equal
+    parts, and repeats the best move of one stride of tokens until no move gains 0.05 %. The search then halves the
+    stride, down to 1/1024 of the prompt. A move takes tokens from one process, or from the first processes, and gives
+    them to another process, or to the last processes. If kernel launches limit the time, many partitions are equally
+    good, and the equal one is kept.
 
     Examples
     --------
@@ -401,7 +403,7 @@ def balanced_partition(seconds: Callable[[Array], Array], context: float, proces
     Returns
     -------
     ndarray, shape (processes,)
-        Number of tokens in each part [tokens]. They are optimal for a chain with infinitely fast links.
+        Number of tokens in each part [tokens]. The parts are optimal for a chain with infinitely fast links.
 
     Notes
     -----

@@ -32,7 +32,7 @@ def drawn_watts(
     Notes
     -----
     The model has a static power and an energy per operation, as in the energy roofline of Choi et al. (2013), eqs. (1)
-    to (4). It is valid for means over many steps, but not for peaks within a step.
+    to (4). The power is valid for means over many steps, but not for peaks within a step.
 
     Examples
     --------

@@ -137,7 +137,7 @@ def stored_tokens(
     Returns
     -------
     ndarray, shape (...)
-        Mean over time [tokens]. It has the system prompt once, and excludes entries of running requests.
+        Mean over time [tokens]. The mean counts the system prompt once, and excludes entries of running requests.
 
     Raises
     ------
@@ -198,8 +198,8 @@ def lifetime_that_fits(
     -----
     The characteristic time of Che, Tung and Wang (2002) is the lifetime at which the stored tokens fill the cache. Let
     c = (n - 1) / 2, and let r be the time in which new tokens fill the cache. The lifetime L solves L + c Z (1 - exp(-L
-    / Z)) = r. The solution is L = d + Z W(c exp(-d / Z)), where d = r - c Z and W is Lambert's function. It is computed
-    with Wright's omega(x) = W(exp(x)), which does not overflow: Corless and Jeffrey (2002).
+    / Z)) = r. The solution is L = d + Z W(c exp(-d / Z)), where d = r - c Z and W is Lambert's function. The solution
+    is computed with Wright's omega(x) = W(exp(x)), which does not overflow: Corless and Jeffrey (2002).
 
     Examples
     --------

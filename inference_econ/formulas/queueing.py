@@ -78,8 +78,8 @@ def load(
         Squared coefficient of variation cs2 of the work of a request [1]; 1 if exponentially distributed, 0 if
         constant.
     bunching : array_like, shape (...)
-        Addition to ca2 for the occupancy of slots, but not for waits [1]. It describes arrivals in small groups that
-        are not burstier over long times.
+        Addition to ca2 for the occupancy of slots, but not for waits [1]. The addition describes arrivals in small
+        groups that are not burstier over long times.
 
     Returns
     -------
@@ -94,16 +94,16 @@ def load(
     Notes
     -----
     Poisson arrivals: without waiting requests, the server is a generalized processor-sharing queue, p(n) ~ prod_k
-    lambda / mu(k). This holds for any distribution of lengths: Cohen (1979), Kelly (1979). Above ``slots`` requests,
-    the chain continues with the ratio lambda / mu(slots), which is exact for exponential lengths. If a request
-    waits, the wait is exponentially distributed with mean 1 / (mu(slots) - lambda). Other lengths and burstier arrivals
-    multiply this mean by (ca2 + cs2) / 2: Kingman (1961), and Allen and Cunneen in Allen (1990).
+    lambda / mu(k). The product form is valid for any distribution of lengths: Cohen (1979), Kelly (1979). Above
+    ``slots`` requests, the chain continues with the ratio lambda / mu(slots), which is exact for exponential lengths.
+    If a request waits, the wait is exponentially distributed with mean 1 / (mu(slots) - lambda). Other lengths and
+    burstier arrivals multiply this mean by (ca2 + cs2) / 2: Kingman (1961), and Allen and Cunneen in Allen (1990).
 
     Bursty arrivals also occupy more slots at once. For them, the products are raised to the power (1 + cs2) / (ca2 +
     cs2), and the share of idle time is set so that completions equal arrivals. If the completion rate does not depend
     on n, this is the heavy-traffic limit of Zhang, Dai and Zwart (2011). If each slot has a constant speed, the number
-    of running requests has the peakedness (ca2 + cs2) / (1 + cs2). This is correct for exponential and for constant
-    lengths. In other cases it is an approximation.
+    of running requests has the peakedness (ca2 + cs2) / (1 + cs2). The peakedness is correct for exponential and for
+    constant lengths. In other cases it is an approximation.
 
     Examples
     --------
@@ -172,7 +172,7 @@ def _log_weights(arrivals: Array, rates: Array, power: Array) -> Array:
 
 
 def _weighed(weights: Array) -> Array:
-    """Shares that are proportional to weights with given logarithms. They are scaled so that the largest is 1."""
+    """Shares that are proportional to weights with given logarithms. The shares are scaled so that the largest is 1."""
     return np.asarray(np.exp(weights - weights.max(axis=-1, keepdims=True)))
 
 
@@ -195,7 +195,7 @@ def split_scv(scv: ArrayLike, instances: ArrayLike) -> Array:
     Notes
     -----
     The result is exact for renewal processes if each arrival goes to an instance with probability 1 / n, independently
-    of the others. This is the rule for splitting of Whitt (1983).
+    of the others. The formula is the rule for splitting of Whitt (1983).
 
     Examples
     --------
@@ -228,8 +228,8 @@ def wait_quantiles(queue: Load, shares: ArrayLike = (0.5, 0.9, 0.99)) -> Array:
 
     Notes
     -----
-    P(wait > t) = P exp(-t / scale), where P is the probability of waiting. This is exact for exponential lengths. For
-    other lengths, it is the heavy-traffic limit, Kingman (1961).
+    P(wait > t) = P exp(-t / scale), where P is the probability of waiting. The exponential form is exact for
+    exponential lengths. For other lengths, it is the heavy-traffic limit, Kingman (1961).
 
     Examples
     --------
@@ -269,8 +269,8 @@ def mixture_quantiles(values: ArrayLike, weights: ArrayLike, shares: ArrayLike =
 
     Notes
     -----
-    This is the inverse of the distribution function, definition 1 of Hyndman and Fan (1996). For step times, it is the
-    distribution over tokens. The mean step time over the life of a request varies less. For constant lengths and
+    The quantile is the inverse of the distribution function, definition 1 of Hyndman and Fan (1996). For step times, it
+    is the distribution over tokens. The mean step time over the life of a request varies less. For constant lengths and
     without waits, this mean has two thirds of the variance, because the other requests hardly change from step to step.
 
     Examples

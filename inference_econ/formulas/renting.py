@@ -111,8 +111,8 @@ def rented_together(first: tuple[int, int], second: tuple[int, int], machines: S
 
     Notes
     -----
-    Larger instances are placed first, as in first-fit decreasing. This is optimal for divisible sizes: Coffman, Garey
-    and Johnson (1987).
+    Larger instances are placed first, as in first-fit decreasing. The order is optimal for divisible sizes: Coffman,
+    Garey and Johnson (1987).
 
     Examples
     --------

@@ -357,7 +357,7 @@ def toy_minimum_latency(
 
     Notes
     -----
-    Eqs. (13) and (14) of Erdil (2025). They are valid up to the critical batch.
+    Eqs. (13) and (14) of Erdil (2025). The equations are valid up to the critical batch.
 
     Examples
     --------
@@ -505,7 +505,7 @@ def square_root_law(parameters: ArrayLike, reference_parameters: float, referenc
 
     Notes
     -----
-    Eq. (19) of Erdil (2025). It is valid if depth grows as the fourth root of the parameter count.
+    Eq. (19) of Erdil (2025). The law is valid if depth grows as the fourth root of the parameter count.
 
     Examples
     --------

@@ -87,8 +87,8 @@ def normal_shares(values: Array) -> Array:
 
     Notes
     -----
-    (1 + erf(x / sqrt(2))) / 2. It is calculated from the complementary error function, which keeps the digits of small
-    values: section 7.18 of the DLMF, Olver et al. (2010).
+    (1 + erf(x / sqrt(2))) / 2. The function is calculated from the complementary error function, which keeps the digits
+    of small values: section 7.18 of the DLMF, Olver et al. (2010).
 
     Examples
     --------

@@ -23,8 +23,8 @@ def expected_tokens(acceptance: float, checked: int) -> float:
     acceptance : float
         Probability that a draft token is accepted, from 0 to 1 [1].
     checked : int
-        Length of the truncated geometric series [1]. It is the draft length in the published study. In Leviathan et al.
-        (2023), it is one more, because they include the token from the target.
+        Length of the truncated geometric series [1]. In the published study, the length is the draft length. In
+        Leviathan et al. (2023), it is one more, because they include the token from the target.
 
     Returns
     -------
@@ -131,8 +131,8 @@ def implied_acceptance(speedup: float, draft_length: int, draft_cost: float = 0.
 
     Notes
     -----
-    Theorem 3.8 of Leviathan et al. (2023), speedup = (1 - a^(k+1)) / ((1 - a) (1 + k c)), solved for a. It is valid if
-    verification of k draft tokens takes no longer than a plain step, as in small batches.
+    Theorem 3.8 of Leviathan et al. (2023), speedup = (1 - a^(k+1)) / ((1 - a) (1 + k c)), solved for a. The equation is
+    valid if verification of k draft tokens takes no longer than a plain step, as in small batches.
 
     Examples
     --------
@@ -312,9 +312,9 @@ def acceptance_from_log_probabilities(target: npt.ArrayLike, draft: npt.ArrayLik
 
     Notes
     -----
-    alpha = E[min(1, p(x) / q(x))] for x drawn from q, definition 3.1 and theorem 3.5 of Leviathan et al. (2023). It is
-    valid if the draft model sampled its tokens at the temperature of its logarithms. It is not valid for greedy drafts.
-    The mean is taken over acceptance probabilities, not over outcomes, which reduces the variance.
+    alpha = E[min(1, p(x) / q(x))] for x drawn from q, definition 3.1 and theorem 3.5 of Leviathan et al. (2023). The
+    estimate is valid if the draft model sampled its tokens at the temperature of its logarithms, but not for greedy
+    drafts. The mean is taken over acceptance probabilities, not over outcomes, which reduces the variance.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""LRU stack distances of cache blocks. They give the hit rate of a cache of any size."""
+"""LRU stack distances of cache blocks. Stack distances give the hit rate of a cache of any size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST = 1 << 18
 
 
 def _hash(block: Hashable) -> int:
-    """Hash of a block, below :data:`_HASHES` [1]. It is the same in every process."""
+    """Hash of a block, below :data:`_HASHES` [1]. The hash is the same in every process."""
     return crc32(repr(block).encode()) % _HASHES
 
 
@@ -25,8 +25,8 @@ class StackDistances:
     An LRU cache of C blocks contains a block if fewer than C other blocks were used since its last use. Within a
     prompt, the last block is treated as used first, so the end of a prompt is evicted before its start.
 
-    If there are more than ``most`` blocks, only blocks with a hash below a threshold are tracked. They represent all
-    blocks in proportion. Run time grows with the number of uses, and memory is constant.
+    If there are more than ``most`` blocks, only blocks with a hash below a threshold are tracked. The tracked blocks
+    represent all blocks in proportion. Run time grows with the number of uses, and memory is constant.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 """Specifications of input files (catalog facts and assumptions), with their readers.
 
 All values are validated and frozen. The package defines the specifications of hardware, models, engines, assumptions,
-workloads and scenarios. It reads YAML and Hugging Face configurations, and writes YAML. It finds files by name
-(``catalog``) and selects the profile for a chip (``profiles``). It also converts units and number formats, and applies
-what-ifs. No other package uses pydantic or YAML, and this package contains no formulas.
+workloads and scenarios. The package reads YAML and Hugging Face configurations, and writes YAML. The package also finds
+files by name (``catalog``), selects the profile for a chip (``profiles``), converts units and number formats, and
+applies what-ifs. No other package uses pydantic or YAML, and this package contains no formulas.
 
 ``__init__.pyi`` lists the public names. ``catalog`` reads an entry of any kind by name. The modules ``_spec``,
 ``_yaml`` and those inside ``huggingface`` are private to this package.

@@ -235,7 +235,7 @@ class Spec(BaseModel, metaclass=_Readable):
 
     @classmethod
     def _further_mistakes(cls, data: Mapping[str, Any]) -> list[tuple[Location, str]]:
-        """Mistakes in the combination of several fields. They are also searched if single fields are wrong."""
+        """Mistakes in the combination of several fields. Such mistakes are also searched if single fields are wrong."""
         del data
         return []
 

@@ -1,8 +1,8 @@
 """Strict YAML reader that records the line number of every value.
 
 PyYAML has three faults: it reads ``3.35e12`` as text and ``no`` as false, and it ignores the first of two equal keys.
-This module builds the data from PyYAML's *events* instead, and reads scalars by the rules of YAML 1.2. It rejects
-duplicate keys, aliases and deep nesting. A small file can therefore not expand to a large one.
+This module builds the data from PyYAML's *events* instead, and reads scalars by the rules of YAML 1.2. The parser
+rejects duplicate keys, aliases and deep nesting. A small file can therefore not expand to a large one.
 """
 
 from __future__ import annotations

@@ -414,7 +414,10 @@ class EngineFacts(Spec):
 
     @property
     def keeps_caches(self) -> bool:
-        """True if the engine is known to have no KV-cache transfer. It can then not run disaggregated pools."""
+        """True if the engine is known to have no KV-cache transfer.
+
+        Without KV-cache transfer, an engine cannot run disaggregated pools.
+        """
         return "connectors" in self.model_fields_set and not self.connectors
 
     def support(self, architecture: str | None, generation: str) -> ModelSupport | None:

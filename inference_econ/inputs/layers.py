@@ -783,7 +783,7 @@ MixerKind = Literal["grouped_query", "latent", "compressed", "recurrent", "none"
 
 
 class Block(Spec):
-    """Group of identical layers. Their costs do not depend on their position among other layers."""
+    """Group of identical layers. The cost of a layer does not depend on its position among other layers."""
 
     layers: Count
     """Number of layers."""

@@ -185,7 +185,7 @@ def read_snapshot(path: Path | str, date: str | None = None) -> tuple[Offer, ...
 def _models_dev(file: Path, text: str) -> Iterator[tuple[str, dict[str, object]]]:
     """Rows of offers in JSON from models.dev.
 
-    Models with a price of 0 are omitted. They are free, or billed monthly.
+    Models with a price of 0 are omitted. Models with a price of 0 are free, or billed monthly.
     """
     try:
         data = json.loads(text)

@@ -187,7 +187,8 @@ class Settings(Spec):
     eagle: bool | None = None
     """True to draft with an EAGLE head, which is one additional layer of the target model."""
     ngram: bool | None = None
-    """True to use as drafts the tokens that followed an earlier occurrence of the last n-gram. This takes no time."""
+    """True to use as drafts the tokens that followed an earlier occurrence of the last n-gram. Such drafts take no
+    time."""
     draft_weights: Dtype | None = None
     """Number format of the draft model or draft head.
 

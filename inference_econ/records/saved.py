@@ -65,7 +65,7 @@ _AGAIN = "write one with 'inference-econ frontier ... -o answer.json' (or anothe
 
 @dataclass(frozen=True, slots=True)
 class SavedAnswer:
-    """Saved result. It has only data, because catalog facts and fits may have changed since it was saved.
+    """Saved result. A saved result has only data, because catalog facts and fits may have changed since then.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ class SavedAnswer:
 
 
 def question_record(command: str, options: Mapping[str, Any]) -> dict[str, object]:
-    """Query as part of a result's JSON. It is sufficient to repeat the query."""
+    """Query as part of a result's JSON. The JSON is sufficient to repeat the query."""
     return {_QUESTION: {"program": _PROGRAM, "version": _version(), "command": command, "options": {**options}}}
 
 

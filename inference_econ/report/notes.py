@@ -155,7 +155,7 @@ def unit_notes(setup: Setup) -> list[str]:
 
 
 def setup_warnings(setup: Setup, *, lengths_told: bool = False) -> list[str]:
-    """Warnings on the model and on what-ifs. They include long contexts unless ``lengths_told`` is True."""
+    """Warnings on the model and on what-ifs. The warnings include long contexts unless ``lengths_told`` is True."""
     model, notes = setup.model, []
     longest = max((length for length, _ in setup.contexts), default=setup.context)
     if not lengths_told and model.max_context is not None and longest > model.max_context:

@@ -347,7 +347,9 @@ def is_numeric(cells: Sequence[str]) -> bool:
 
 
 def _widths(columns: Sequence[TableColumn], width: int, *, words: bool = False) -> list[int] | None:
-    """Width of each column. It is natural if possible, else headings are wrapped, then long cells, then all cells.
+    """Width of each column.
+
+    Columns have their natural width if possible, else headings are wrapped, then long cells, then all cells.
 
     None if the columns are still too wide.
     """

@@ -1,4 +1,7 @@
-"""Commands as Python functions. They take the names and options of the command, or objects of the Python API."""
+"""Commands as Python functions.
+
+The functions take the names and options of the command, or objects of the Python API.
+"""
 
 from __future__ import annotations
 

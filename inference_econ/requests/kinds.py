@@ -118,7 +118,7 @@ class FormatKind(ChoiceKind):
         super().__init__([*BYTES_PER_ELEMENT, *ALIASES], FORMAT)
 
     def read(self, value: Any) -> str:
-        """Name of the format. It may include a block or group size."""
+        """Name of the format. The name may include a block or group size."""
         with contextlib.suppress(InputError):
             return check_dtype(value, "number format")
         chosen = super().read(value)

@@ -1,4 +1,7 @@
-"""Checks of a command's output files. They must differ from each other, from inputs, and from files of a sweep."""
+"""Checks of a command's output files.
+
+Output files must differ from each other, from inputs, and from files of a sweep.
+"""
 
 from __future__ import annotations
 

@@ -329,7 +329,7 @@ def refuse(stray: Iterable[str], message: str, option: str | None = None) -> Non
 
 
 def too_much(error: TooMuchError, command: Command) -> InputError:
-    """Create the error for a query that needs too much work. It names the options that reduce the work."""
+    """Create the error for a query that needs too much work. The error names the options that reduce the work."""
     available = {text for parameter in command.parameters.values() for text in parameter.spelled}
     smaller = [option for option in _SMALLER.get(error.smaller, [f"--{error.smaller}"]) if option in available]
     allowed = ", or add --yes to wait for it" if error.seconds is not None and "--yes" in available else ""

@@ -181,7 +181,9 @@ def speculation(request: Request, hardware: str | None = None) -> Speculation | 
 
 
 def proposed(request: Request, hardware: str | None = None) -> Proposer:
-    """Speculation method of a request in which recipes may decide. It is a method, None, or a marker for the recipes.
+    """Speculation method of a request in which recipes may decide.
+
+    The value is a method, None, or a marker for the recipes.
 
     Raises
     ------

@@ -109,8 +109,8 @@ def range_bound(setup: Setup, smallest: Plans, largest: Plans, attention_floor: 
     Returns
     -------
     ndarray, broadcastable to (...)
-        Bound [s]. It combines the least work (of the largest stage) with the least communication (of the smallest
-        stage).
+        Bound [s]. The bound combines the least work (of the largest stage) with the least communication (of the
+        smallest stage).
     """
     large = setup.work(largest)
     communication = _least_communication(setup, setup.work(smallest), large, on_attention_ranks=False)
@@ -198,7 +198,7 @@ class Search:
     layouts : Layouts
         Layouts from which the fastest is selected.
     needed : callable, optional
-        Function that returns the memory of plans, if they need more than the memory of the model. This memory must be
+        Function that returns the memory of plans, if they need more than the memory of the model. The memory must be
         smallest if every chip computes attention.
     """
 
@@ -270,7 +270,7 @@ class Search:
         Returns
         -------
         Fastest
-            Fastest plans. They are exact if ``seconds`` is at most the ceiling.
+            Fastest plans. The plans are exact if ``seconds`` is at most the ceiling.
         """
         # Too deep plans have an infinite bound. They are skipped even without a ceiling.
         limit = np.minimum(np.broadcast_to(ceiling, self.shape).ravel(), np.finfo(float).max)

@@ -151,9 +151,9 @@ def simulate_where_needed(service: Service, arrivals: ArrivalProcess = POISSON) 
 def requests_of_a_run(service: Service, arrivals: ArrivalProcess) -> int:
     """Number of requests in one simulation run [1].
 
-    The number grows with the maximum concurrency and the burstiness. It does not depend on the rate. For this reason,
-    all rates have the same request lengths and, up to a time scale, the same arrivals. Random noise therefore cannot
-    hide the effect of a small change of the rate.
+    The number grows with the maximum concurrency and the burstiness. The number does not depend on the rate. For this
+    reason, all rates have the same request lengths and, up to a time scale, the same arrivals. Random noise therefore
+    cannot hide the effect of a small change of the rate.
     """
     if isinstance(arrivals, Recorded):
         return len(arrivals.seconds)
@@ -170,9 +170,9 @@ def _crowds(arrivals: ArrivalProcess) -> float:
 def seen(load: Loaded, trace: Trace) -> Loaded:
     """Replace the latencies and the concurrency of an analytical load by simulated values.
 
-    If many requests are still queued at the end of a run, the server is saturated. Its rate of completed requests is
-    then taken from the simulation. This rule does not apply to recorded requests and rate curves, because their runs
-    may end with a burst.
+    If many requests are still queued at the end of a run, the server is saturated. The rate of completed requests of a
+    saturated server comes from the simulation. The rule for saturation does not apply to recorded requests and rate
+    curves, because their runs may end with a burst.
     """
     if not trace.requests_per_second:
         return load  # no request of the measurement window completed

@@ -159,7 +159,8 @@ def shared_step_waits(states: Steady, drawn: LengthSample, bursts: float, steps_
     probability that an arriving request meets a step is proportional to the duration of the step. The step that it
     meets has one additional prompt with probability k P / (D + k P).
 
-    Requests that arrive during this step share the next one. Their number is Poisson-distributed as well.
+    Requests that arrive during this step share the next one. The number of these requests is Poisson-distributed as
+    well.
     """
     # A single request has no other requests that decode.
     decode, rate = states.decode_seconds * np.clip(states.batch - 1.0, 0.0, 1.0), states.requests_per_second
@@ -190,8 +191,8 @@ def in_turn(states: Steady, drawn: LengthSample, bursts: float) -> Array:
     Notes
     -----
     The number of earlier prompts has a geometric distribution. An arriving request meets each of them at a random point
-    of its prefill. This is the Pollaczek-Khinchine formula, written as a sum. The remaining time of the running step is
-    uniformly distributed.
+    of its prefill. The wait is the Pollaczek-Khinchine formula, written as a sum. The remaining time of the running
+    step is uniformly distributed.
     """
     busy = np.clip(states.apart_share, _LEAST, _BUSIEST)
     ahead = np.floor(np.log1p(-drawn.shares("ahead")) / np.log(busy))
@@ -252,8 +253,8 @@ class Loaded:
         Time to first token, time per further output token, and end-to-end latency [s]. Keys are ``mean``, ``p50`` and
         other percentiles. See :class:`inference_econ.serving.statistics.Statistics`.
     e2e_seconds_per_output_token : dict of str to float
-        End-to-end latency divided by the number of output tokens [s]. Its inverse is called "E2E normalized
-        interactivity" in InferenceX. For disaggregated deployments the percentiles are upper bounds.
+        End-to-end latency divided by the number of output tokens [s]. InferenceX calls the inverse "E2E normalized
+        interactivity". For disaggregated deployments the percentiles are upper bounds.
     played : bool
         True if the latencies come from the simulator; False if they come from the analytical model.
     arrivals : ArrivalProcess
@@ -298,8 +299,9 @@ def loaded(service: Service, requests_per_second: float, *, arrivals: ArrivalPro
 
     Notes
     -----
-    A request is assumed to stay in the steady state that it finds on arrival; see :func:`occupancy`. This state gives
-    its TPOT, so its last token arrives (osl - 1) * TPOT after the first. Its TTFT depends on its own prompt length.
+    A request is assumed to stay in the steady state that it finds on arrival; see :func:`occupancy`. The steady state
+    gives the TPOT of the request, so its last token arrives (osl - 1) * TPOT after the first. The TTFT of a request
+    depends on its own prompt length.
 
     Bursty arrivals increase the number of earlier prompts by the factor (ca2 + cs2) / (1 + cs2) (Allen and Cunneen, in
     Allen, 1990). Here ca2 and cs2 are the squared coefficients of variation of interarrival times and of prompt
@@ -390,7 +392,7 @@ def occupancy(service: Service, requests_per_second: float, arrivals: ArrivalPro
 
     Prefill has priority over decode. If r prompts arrive during a prefill on average, 1 / (1 - r) prompts are processed
     one after the other and then start decoding as a group. Groups of m requests multiply the variability of arrivals at
-    the decode phase by m. This approximation is validated against the simulator.
+    the decode phase by m. The factor m is validated against the simulator.
     """
     check_rate(requests_per_second)
     state, rates = service.in_flight, service.completions

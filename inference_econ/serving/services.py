@@ -124,11 +124,11 @@ class KvPressure:
     the variation of single requests, and k accounts for contexts that grow together, as outputs of equal length do.
 
     The needed memory is assumed to be normally distributed. Requests that exceed the memory are preempted. While
-    requests wait for memory, the free memory is between zero and the prompt of the first request in the queue. Its mean
-    is half of that prompt, weighted by waiting time (renewal theory: Cox, 1962).
+    requests wait for memory, the free memory is between zero and the prompt of the first request in the queue. The mean
+    free memory is half of that prompt, weighted by waiting time (renewal theory: Cox, 1962).
 
-    When memory is full, a generated token preempts another request, which is recomputed later. This does not happen if
-    a request ends in the same step. Contexts are assumed to be unsynchronized until memory is full, so recomputation
+    When memory is full, a generated token preempts another request, which is recomputed later. No request is preempted
+    if a request ends in the same step. Contexts are assumed to be unsynchronized until memory is full, so recomputation
     starts only then.
     """
 
@@ -529,7 +529,10 @@ def states_of(
     speculation: Speculation | None = None,
     crowding: KvPressure | None = None,
 ) -> Steady:
-    """Steady states of n layouts at given batches [1], shape (n, k). They are computed in portions to limit memory."""
+    """Steady states of n layouts at given batches [1], shape (n, k).
+
+    The states are computed in portions to limit memory.
+    """
     states = Steady.stacked([steady(setup, some, requests, speculation) for some in _portions(plans, batches)])
     return states if crowding is None else states.reading_again(crowding.read_again(batches))
 

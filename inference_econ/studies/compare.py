@@ -42,7 +42,7 @@ class Winner:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Comparison(Result):
-    """Frontiers of several series. It is a :class:`.results.Result` that also names the cheapest series."""
+    """Frontiers of several series. The comparison is a :class:`.results.Result` that also names the cheapest series."""
 
     page = "report.questions.compare:ComparisonPage"
 
@@ -189,7 +189,8 @@ def compare(
         all hardware; a mapping has a price by name. ``alike`` selects prices from one source. By default, each GPU has
         its default price.
     series : mapping of str to Settings, optional
-        Additional series by label. They inherit the common settings. Lists in their settings give one series per value.
+        Additional series by label. Additional series inherit the common settings. Lists in their settings give one
+        series per value.
     progress : callable, optional
         Receives the completed share of the work.
     **settings

@@ -1,7 +1,7 @@
 """Tables and charts of numbers, next to the values that a publication printed.
 
-Scenarios without frontiers return :class:`CellTable` and :class:`Chart`. Both contain everything that display code
-needs.
+Scenarios without frontiers return :class:`CellTable` and :class:`Chart`. These two classes contain everything that
+display code needs.
 """
 
 from __future__ import annotations

@@ -90,7 +90,10 @@ _cached_frontier = lru_cache(maxsize=256)(frontier_of)
 
 
 def shared_frontier(settings: Settings) -> AnyFrontier:
-    """Frontier for settings. It is cached, except if settings name files of the user, because these may change."""
+    """Frontier for settings.
+
+    The frontier is cached, except if settings name files of the user, because these may change.
+    """
     if settings in (ahead := _AHEAD.get() or {}):
         return ahead[settings].result()
     shipped: tuple[tuple[catalog.Kind, tuple[str | None, ...]], ...] = (

@@ -1,4 +1,4 @@
-"""Toy model of section 2.2 of Erdil (2025), for a model on a GPU. It computes an optimum or a frontier."""
+"""Toy model of section 2.2 of Erdil (2025), for a model on a GPU. The toy model computes an optimum or a frontier."""
 
 from __future__ import annotations
 

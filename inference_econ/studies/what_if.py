@@ -366,7 +366,7 @@ def _effect(
     sharp: float,
     continuous: bool,
 ) -> Effect:
-    """Effect of an input. It compares results at some input values with the current results, at all speeds."""
+    """Effect of an input. The effect compares results at some input values with the current results, at all speeds."""
     (settings, practice), (first, answer) = question, answers[0]
     assert answer.layout is not None
 
@@ -422,7 +422,10 @@ def _steps(best: Callable[[float], CheapestLayouts], values: Sequence[float], sh
 
 
 def _changes(best: Callable[[float], CheapestLayouts], left: float, right: float, sharp: float) -> Iterator[_Found]:
-    """Changes of the best layout between two input values, by bisection. It misses changes that cancel each other."""
+    """Changes of the best layout between two input values, by bisection.
+
+    The bisection misses changes that cancel each other.
+    """
     before, after = best(left).layout, best(right).layout
     if before == after:
         return

@@ -38,7 +38,7 @@ def test_the_first_page_answers_its_question_with_pictures_bars_and_a_command_to
     expect(page.locator("#status")).to_contain_text("1 series")
     # What is said below controls names other controls, not options of the command line.
     said = " ".join(page.locator("small.help").all_text_contents())
-    assert "Workload, instead of lengths" in said
+    assert "Workload with lengths and arrivals" in said
     assert not re.search(r"(?<!command line option )--[a-z]", said)
 
 

@@ -34,9 +34,9 @@ class Deployment:
     dollars_per_hour : float
         Cost of all instances [USD/h].
     binding : str
-        Constraint that the deployment would violate with one instance fewer: capacity, ttft or tpot. It is ``instance``
-        if there is only one instance. For a disaggregated deployment, it is the kind of instances with less spare
-        capacity (``prefill`` or ``decode``). It is empty if the number of instances was given.
+        Constraint that the deployment would violate with one instance fewer: capacity, ttft or tpot. The constraint is
+        ``instance`` if there is only one instance. For a disaggregated deployment, it is the kind of instances with
+        less spare capacity (``prefill`` or ``decode``). It is empty if the number of instances was given.
     fleet : PooledFleet or None
         Prefill and decode instances; None if aggregated.
     """

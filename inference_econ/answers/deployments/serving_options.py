@@ -486,7 +486,10 @@ def recipes_to_try(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[Rec
 
 
 def _proposer(practice: Practice, setup: Setup) -> Speculation | None:
-    """Speculation method of a recipe. It has a single draft length, because engines use one length for all batches."""
+    """Speculation method of a recipe.
+
+    The method has a single draft length, because engines use one length for all batches.
+    """
     if practice.proposer is None:
         return None
     return Speculation.of(practice.proposer, longest=practice.draft_length, setup=setup).of_one_length()
@@ -546,7 +549,7 @@ def _arranged(
 
 
 def _groups(setup: Setup, space: Space, pooling: Pooling) -> Groups:
-    """Prefill/decode groups to try. These are published groups, unless the query allows any group.
+    """Prefill/decode groups to try. The groups are published groups, unless the query allows any group.
 
     There are no published groups in three cases: no engine is needed, prefill and decode use different GPUs, or prefill
     chains are requested. In these cases too, all groups on at most four machines are tried. If the query limits the

@@ -120,8 +120,8 @@ def rented(pools: Pools, layouts: tuple[int, int], instances: tuple[int, int]) -
     Returns
     -------
     tuple of int
-        Number of GPUs for prefill, and for decode. It is a single number if both use the same kind of GPU, because
-        prefill and decode instances may then share machines.
+        Number of GPUs for prefill, and for decode. The tuple has a single number if prefill and decode use the same
+        kind of GPU, because the instances may then share machines.
     """
     sides = [
         (pool.setup, (count, int(pool.accelerators[index])))
@@ -261,8 +261,8 @@ def pools_under_load(
     burstiness. Service times vary with the prompt lengths (:func:`inference_econ.formulas.queueing.load`). Prompts that
     are in an instance at the same time share its steps (:func:`prefill_rates`).
 
-    Each decode instance has its own queue (:func:`decoder`). It gets an equal random part of the requests. Arrivals of
-    this part are less bursty (:func:`inference_econ.formulas.queueing.split_scv`).
+    Each decode instance has its own queue (:func:`decoder`). A decode instance gets an equal random part of the
+    requests. Arrivals of this part are less bursty (:func:`inference_econ.formulas.queueing.split_scv`).
 
     TTFT is a sum of four times: wait for prefill, time in the prefill instance, remaining cache transfer, and wait for
     a decode slot. The two waits are assumed to be independent. Each wait is either zero or exponentially distributed.
@@ -304,9 +304,9 @@ def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, in
     -----
     In a closed loop of N requests, an arriving request sees the state of a loop with N - 1 requests (Reiser and
     Lavenberg, 1980). The result is therefore :func:`pools_under_load` at the rate at which an arriving request finds N
-    - 1 others. By Little's law, the number of others is rate x (TTFT + steps x TPOT). It grows without bound as the
-    rate approaches the capacity of the slower kind of instances. Throughput is N / (TTFT + steps x TPOT), at most that
-    capacity.
+    - 1 others. By Little's law, the number of others is rate x (TTFT + steps x TPOT). This number grows without bound
+    as the rate approaches the capacity of the slower kind of instances. Throughput is N / (TTFT + steps x TPOT), at
+    most that capacity.
     """
     if not concurrency >= 1:
         raise InputError(f"a closed loop has at least one request, got {concurrency:g}")
@@ -575,9 +575,9 @@ class DisaggregationTerms:
     def by_token(self, requests: Requests) -> list[DisaggregationTerms]:
         """Replace the E2E SLO by SLOs on TTFT and TPOT that guarantee it.
 
-        There is one result for each share of the E2E SLO that the TTFT may use. Both new SLOs have the statistic of the
-        E2E SLO, so TTFT + steps x TPOT is an upper bound on the E2E latency. Without an E2E SLO, the result has only
-        the given terms.
+        There is one result for each share of the E2E SLO that the TTFT may use. The new TTFT and TPOT SLOs have the
+        statistic of the E2E SLO, so TTFT + steps x TPOT is an upper bound on the E2E latency. Without an E2E SLO, the
+        result has only the given terms.
         """
         targets = self.targets
         if "e2e" not in targets.given:
@@ -826,8 +826,8 @@ def played(
     -----
     Prompts wait in one queue. A free instance starts a step with the waiting prompts, up to its token budget and its
     slots. If several instances are free, they share the prompts. Prompts that arrive later wait until the step ends.
-    The KV cache is then sent to a decode instance with a free slot. Decode instances share the requests evenly. Their
-    speed depends on the current concurrency (processor sharing).
+    The KV cache is then sent to a decode instance with a free slot. Decode instances share the requests evenly. The
+    speed of requests depends on the current concurrency (processor sharing).
     """
     if concurrency < 1:
         raise InputError(f"a closed loop has at least one request, got {concurrency:g}")

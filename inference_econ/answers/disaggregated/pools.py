@@ -48,8 +48,8 @@ class PoolLayouts:
         Number of instances that form one prefill chain (KV-Runahead); 1 without a chain [1]. See
         :func:`inference_econ.answers.disaggregated.pools.with_chains`.
     latency, busy : ndarray, shape (n,) or (1,)
-        Time of a prompt in a prefill chain, and time in the busiest instance of the chain [1]. Both are divided by the
-        time in a single instance.
+        Time of a prompt in a prefill chain, and time in the busiest instance of the chain [1]. The two times are
+        divided by the time in a single instance.
     """
 
     services: Services

@@ -148,8 +148,8 @@ def per_request(pools: Pools, targets: Targets) -> tuple[Array, Array]:
     Returns
     -------
     (ndarray, ndarray)
-        Instance time per request without idle time. It is ``inf`` if an SLO is missed by a single prompt, or by a
-        decode instance at a constant full batch.
+        Instance time per request without idle time. The time is ``inf`` if a single prompt, or a decode instance at a
+        constant full batch, misses an SLO.
     """
     busy, cost = prefill_costs(pools, targets.ttft_seconds)
     decoding = pools.decode

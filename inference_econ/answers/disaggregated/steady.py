@@ -102,7 +102,8 @@ class SteadyPools:
     def paid_chips(self) -> Array:
         """Number of decode GPUs that have the cost of each group, shape (n, k) [1].
 
-        If prefill and decode use the same kind of GPU, this is the number of all GPUs. It is NaN if there is no group.
+        If prefill and decode use the same kind of GPU, this is the number of all GPUs. The number is NaN if there is no
+        group.
         """
         prefill, readers, *_ = self._chosen
         chips = readers * self.pools.prefill.accelerators[prefill]
@@ -163,9 +164,9 @@ def _instances(
     is less than 1 if this group has a smaller ratio. The numbers are 0 if there is no group.
 
     ``reading`` and ``decoding`` are the numbers of GPUs in a prefill instance and in a decode instance, shape (m,).
-    ``whole`` is the number of GPUs in a node. It has one entry if prefill and decode instances share nodes, else one
-    entry for each. ``most`` is the maximum number of GPUs in a group. ``relative_price`` is the price of a prefill GPU
-    divided by the price of a decode GPU.
+    ``whole`` is the number of GPUs in a node. The result has one entry if prefill and decode instances share nodes,
+    else one entry for each kind. ``most`` is the maximum number of GPUs in a group. ``relative_price`` is the price of
+    a prefill GPU divided by the price of a decode GPU.
     """
     counts, fed = np.zeros((*wanted.shape, 2), dtype=np.intp), np.ones(wanted.shape)
     for row, sizes in enumerate(zip(reading.tolist(), decoding.tolist(), strict=True)):

@@ -271,7 +271,8 @@ def domains_spanned(ranks: npt.ArrayLike, stride: npt.ArrayLike, stage: npt.Arra
     Returns
     -------
     ndarray, shape (...)
-        Number of domains [1]. It is at most the number of members, and at most the number of domains of the stage.
+        Number of domains [1]. A group spans at most as many domains as it has members, and at most the domains of the
+        stage.
 
     Notes
     -----

@@ -110,7 +110,7 @@ def rules_of(
 def groups_share_work(facts: EngineFacts, model: ModelSpec, generation: str) -> bool:
     """True if the attention-DP groups of an engine share work; False if each group is a replica of the full model.
 
-    Groups share the computation of experts. They also share dense layers, if the engine splits these over all groups.
+    Groups share the computation of experts. Groups also share dense layers, if the engine splits these over all groups.
     """
     support = facts.support(model.architecture, generation)
     cut = has_experts(model) or "dense_layers" not in facts.replicated_under_attention_dp

@@ -138,8 +138,9 @@ def context_exchange(
     token, if all heads share them.
 
     As in vLLM (``cp_lse_ag_out_rs``), the ranks all-gather their queries, and each rank computes all heads over its
-    part of the tokens. They all-gather the log-sum-exp values in 32 bits, and reduce-scatter the scaled outputs. In
-    prefill, each rank has all new tokens. To attend to cached tokens, the ranks gather queries or cached latents.
+    part of the tokens. The ranks then all-gather the log-sum-exp values in 32 bits, and reduce-scatter the scaled
+    outputs. In prefill, each rank has all new tokens. To attend to cached tokens, the ranks gather queries or cached
+    latents.
     """
     sharing, past = table.plans.dcp, table.context > 0
     if sharing <= 1 or (table.plans.prefill and not past):
@@ -260,7 +261,7 @@ def _latent_scores(table: OperatorTable, spec: LatentAttention, limit: float) ->
     """Scores of MLA, with absorbed projections, with a decompressed cache, or with decompression in each step.
 
     With absorbed projections, the latent is the key and value of every head. The up-projection of new tokens is a
-    separate row. It is the same in all variants.
+    separate row. The up-projection is the same in all variants.
     """
     variant = table.assumptions.attention.latent
     if table.plans.prefill and variant != "decompressed":

@@ -49,8 +49,9 @@ def both_sides(
 ) -> Iterator[Operator]:
     """Rows of the input and output matrices of a block that all tokens pass through, split over ``ranks`` chips.
 
-    ``summing`` is the number of chips that sum the output. It is smaller than the number of ranks if another operator
-    sums the output. If ``grouped`` is True, each attention-DP group has a copy of the block for its own tokens.
+    ``summing`` is the number of chips that sum the output. ``summing`` is smaller than the number of ranks if another
+    operator sums the output. If ``grouped`` is True, each attention-DP group has a copy of the block for its own
+    tokens.
     """
     for side, matrices, output in sides(spec, width, table.hidden):
         weights = matrices * table.hidden * width
@@ -101,7 +102,9 @@ def expert_rows(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[Opera
 
 
 def _shared_matrix(table: OperatorTable, name: str, width: float, launches: float = 1.0) -> Operator:
-    """Row of a small matrix on the residual stream. It is split over the chips of a stage, or each chip has a copy.
+    """Row of a small matrix on the residual stream.
+
+    The matrix is split over the chips of a stage, or each chip has a copy.
 
     With copies, each rank of a group multiplies all tokens of the group.
     """

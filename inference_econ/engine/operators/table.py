@@ -24,7 +24,7 @@ OperatorKind = Literal["dense", "experts", "scores"]
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Efficiencies of the kernels of one operator. They come from a measured curve.
+    """Efficiencies of the kernels of one operator. The efficiencies come from a measured curve.
 
     Attributes
     ----------
@@ -272,7 +272,7 @@ class OperatorTable:
     ) -> dict[TensorLayout, tuple[Collective, ...]]:
         """All-reduces of ``elements`` per token over the ranks that split a matrix, for each method of splitting.
 
-        With a one-dimensional split, all ranks sum their outputs after the second matrix of a pair. This takes one
+        With a one-dimensional split, all ranks sum their outputs after the second matrix of a pair. The sum takes one
         all-reduce. If each rank keeps its own tokens, it takes two exchanges with half of the traffic. With a
         two-dimensional split, groups of sqrt(ranks) sum their outputs.
 

@@ -135,8 +135,8 @@ class Work:
     def tokens_sent(self, operator: Operator, collective: Collective) -> Array:
         """Number of tokens that a collective sends [1].
 
-        If each rank uses its own links, the slowest rank determines the time. It is a rank of the fullest group, or the
-        rank that receives the most tokens.
+        If each rank uses its own links, the slowest rank determines the time. The slowest rank is a rank of the fullest
+        group, or the rank that receives the most tokens.
         """
         if operator.grouped or not collective.own_link:
             return self.tokens_of(operator)

@@ -322,7 +322,7 @@ class AgentLot(CapacityBlock):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AgentPurchase(Purchase):
-    """Monthly cost of serving agents. Its rental units are :class:`AgentLot` objects.
+    """Monthly cost of serving agents. The rental units are :class:`AgentLot` objects.
 
     Attributes
     ----------
@@ -346,7 +346,10 @@ class AgentPurchase(Purchase):
         return {**super(AgentPurchase, self).record(), **({} if self.agents is None else {"agents": self.agents})}
 
     def records(self) -> list[Mapping[str, Any]]:
-        """One record per break-even point. It has the cost per agent at the request rate of a full rental unit."""
+        """One record per break-even point.
+
+        A record has the cost per agent at the request rate of a full rental unit.
+        """
         rows = zip(super(AgentPurchase, self).records(), self.crossovers, strict=True)
         return [{**record, "agent_bill": self._bill(crossover)} for record, crossover in rows]
 

@@ -237,8 +237,8 @@ def best_of_chips(
     Raises
     ------
     InputError, NothingFitsError
-        If no chip meets the SLOs, or if one chip does not and ``note`` is missing. It is the error of the first chip
-        that does not meet them.
+        If no chip meets the SLOs, or if one chip does not and ``note`` is missing. The error is about the first chip
+        that does not meet the SLOs.
     """
     chips: dict[str, list[Candidate]] = {}
     for candidate in candidates:

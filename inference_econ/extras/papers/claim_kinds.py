@@ -68,8 +68,8 @@ class ToyReading(Spec):
     read: Literal["speed", "asymptotic_speed", "chips", "cost", "least_cost"]
     """Quantity of the instance.
 
-    For tokens/s, the result is exact (eq. 14) or the limit for large instances (eq. 18). It may also be the number of
-    chips, or the USD per million tokens (total, or for arithmetic only).
+    For tokens/s, the result is exact (eq. 14) or the limit for large instances (eq. 18). The result may also be the
+    number of chips, or the USD per million tokens (total, or for arithmetic only).
     """
     reductions: Positive = 4
     """All-reduces per layer [1]."""

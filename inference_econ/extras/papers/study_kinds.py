@@ -36,7 +36,7 @@ class LatentRow(Spec):
     printed: dict[Literal["kB", "MFLOP"], Printed] = Field(default_factory=dict)
     """Published cache [10^3 B] and work [10^6 FLOP] per token and layer.
 
-    The values are text to preserve digits. They are used for comparison only.
+    The values are text to preserve digits. Printed values are used for comparison only.
     """
 
 

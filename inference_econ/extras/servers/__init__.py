@@ -2,7 +2,7 @@
 
 ``measurements`` reads many file formats into one form. ``prediction`` applies the ordinary service model to
 measurements. ``validation`` reports errors by dataset. The other modules fit constants and corrections, and store them
-as profiles. This package has no separate model of a server, so validation covers the code that users run.
+as profiles. The package has no separate model of a server, so validation covers the code that users run.
 ``__init__.pyi`` lists the names that other packages use.
 """
 

@@ -95,9 +95,9 @@ def chosen(
     Returns
     -------
     (list of Measurement, mapping of str to int)
-        Selected measurements, and the number of others by reason. These are excluded: repeats, runs with speculation,
-        invalid runs, disaggregated servers with an unknown number of workers, and runs of poor quality. A condition on
-        the quality includes runs of poor quality.
+        Selected measurements, and the number of others by reason. Excluded measurements are repeats, runs with
+        speculation, invalid runs, disaggregated servers with an unknown number of workers, and runs of poor quality. A
+        condition on the quality includes runs of poor quality.
     """
     rows = [row for row in measured if isinstance(row, measurements.Measurement)]
     reasons = Counter({"not understood": len(measured) - len(rows)})

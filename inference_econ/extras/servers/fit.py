@@ -658,8 +658,8 @@ def own_share(groups: int) -> float:
 def stretch(groups: int) -> float:
     """Factor that widens the error quantiles of few groups, so that they apply to a new group [1].
 
-    The factor is the quantile of Student's t for one more normal value, divided by the normal quantile. It is 1 for a
-    single group, which contains no information on others.
+    The factor is the quantile of Student's t for one more normal value, divided by the normal quantile. The factor is 1
+    for a single group, which contains no information on others.
 
     Examples
     --------

@@ -221,7 +221,7 @@ class Checkpoint:
     shapes.
     """
     packed: int
-    """Number of packed tensors [1]. Their parameters are not in ``elements``."""
+    """Number of packed tensors [1]. The parameters of packed tensors are not in ``elements``."""
     tensors: tuple[Tensor, ...] = ()
     """All tensors except scales. Tensors only have shapes if a file contains these."""
 

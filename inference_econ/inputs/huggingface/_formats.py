@@ -75,7 +75,7 @@ def formats(
     layers : int
         Number of layers.
     file, beside_file : str
-        Paths of the two files for messages. Their names are recorded as the source.
+        Paths of the two files for messages. The names of the files are recorded as the source.
 
     Raises
     ------

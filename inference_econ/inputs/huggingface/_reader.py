@@ -26,7 +26,7 @@ _WITHOUT_SHAPE, _ENDINGS = frozenset(TABLE["without_shape"]), tuple(TABLE["endin
 
 
 class ConfigReader:
-    """Configuration of one model. It notes which keys were read.
+    """Configuration of one model. The reader notes which keys were read.
 
     Parameters
     ----------
@@ -111,11 +111,11 @@ class ConfigReader:
             self.stop(f"{key} is {_short(value)}; only {listed} is understood")
 
     def skip(self, *keys: str) -> None:
-        """Note that keys were read. They change no shape in this family."""
+        """Note that keys were read. The keys change no shape in this family."""
         self.read.extend(key for key in keys if key in self.data and key not in self.read)
 
     def unused(self, *keys: str) -> None:
-        """Note that sizes were read which this family does not use. Their values must be integers."""
+        """Note that sizes were read which this family does not use. The values of these sizes must be integers."""
         for key in keys:
             # Published classes divide by the number of KV heads, even where no parameter depends on it.
             self.size_if(key) if key == "num_key_value_heads" else self.whole(key)
@@ -297,7 +297,7 @@ class ArchitectureFamily:
     head_dim: int | str | None = None
     """Width of a head in the published class by default [1]; ``split`` for the model width divided by the heads."""
     qk_norm: Literal["none", "per_head", "full"] = "none"
-    """Kind of norms of queries and keys. They exist if ``qk_norm_if`` is true."""
+    """Kind of norms of queries and keys. The norms exist if ``qk_norm_if`` is true."""
     qk_norm_if: Flag = True
     """True if queries and keys have norms."""
     sinks: bool = False

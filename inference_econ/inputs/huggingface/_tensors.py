@@ -1,4 +1,6 @@
-"""Reader of architectures without a known family. It uses the names and shapes of the tensors in the checkpoint.
+"""Reader of architectures without a known family.
+
+The reader uses the names and shapes of the tensors in the checkpoint.
 
 Most models use the same tensor names for the common parts of layers, regardless of their ``model_type``. All other
 tensors are reported as unknown parts.
@@ -260,8 +262,8 @@ def unknown_parts(model: ModelSpec, checkpoint: Checkpoint, *, by_family: bool) 
     """Parts of a checkpoint that the parameter count of a model does not include.
 
     Tensors with uncommon names are listed one by one if they explain the difference between checkpoint and parameter
-    count. Otherwise they form one part. Models of known families also have tensors with uncommon names. These are
-    ignored if the shapes do not determine their parameters.
+    count. Otherwise they form one part. Models of known families also have tensors with uncommon names. Uncommon
+    tensors are ignored if the shapes do not determine their parameters.
     """
     if not checkpoint.elements:
         # The total size determines the unknown part if no shapes are known.

@@ -18,7 +18,10 @@ Prompts = Literal["random", "text"]
 
 
 class AcceptanceLengths(Spec):
-    """Mean number of tokens per speculation round, by draft length. It includes the token of the target model."""
+    """Mean number of tokens per speculation round, by draft length.
+
+    The number includes the token of the target model.
+    """
 
     models: Annotated[tuple[str, ...], Field(strict=False)]
     """Catalog names of the models for which the entry is valid; empty for models that are not in the catalog."""

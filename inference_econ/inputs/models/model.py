@@ -16,7 +16,7 @@ from inference_econ.inputs.models.repository import Repository
 
 
 class VisionTower(Spec):
-    """Image encoder of a model, including its projector. It takes memory, but text steps do not run it."""
+    """Image encoder of a model, including its projector. The encoder takes memory, but text steps do not run it."""
 
     parameters: Count
     """Parameters of encoder and projector, which engines and published checkpoints store in 16 bits [1]."""
@@ -53,7 +53,8 @@ class UnknownPart(Spec):
     parameters: Whole = 0
     """Parameters of the part in the checkpoint [1]; 0 for a key."""
     looked_up: bool = False
-    """True for a table with more rows than the vocabulary. It takes memory, but a step reads few of its rows."""
+    """True for a table with more rows than the vocabulary. Such a table takes memory, but a step reads few of its
+    rows."""
 
 
 class ModelSpec(SourcedSpec):

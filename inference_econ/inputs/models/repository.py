@@ -1,4 +1,4 @@
-"""Names of published weights and of container images. They become part of command lines, so they are checked."""
+"""Names of published weights and of container images. Names become part of command lines, so they are checked."""
 
 from __future__ import annotations
 

@@ -71,7 +71,8 @@ def hidden_size(blocks: Sequence[Block], parameters: float, near: float) -> int:
     Returns
     -------
     int
-        Width of the residual stream. It is a multiple of the largest power of two, up to 64, that divides ``near``.
+        Width of the residual stream. The width is a multiple of the largest power of two, up to 64, that divides
+        ``near``.
 
     Raises
     ------

@@ -48,8 +48,8 @@ class ChipAssumptions(Spec):
     narrow_math_efficiency: Fraction = 1.0
     """Factor on the sustained share of arithmetic, applied once for 8-bit and twice for 4-bit math units [1]."""
     prefetched_bytes: HeldBytes = 0
-    """Weights that each chip prefetches once per layer while ranks wait for a collective [B]. They may fill its L2
-    cache, which has 50 MB on an H100. 0 means that memory reads and network do not overlap."""
+    """Weights that each chip prefetches once per layer while ranks wait for a collective [B]. Prefetched weights may
+    fill the L2 cache, which has 50 MB on an H100. 0 means that memory reads and network do not overlap."""
     products: dict[Dtype, DenseKernel] = Field(default_factory=dict)
     """Efficiencies of dense matrix kernels by weight format, or the name of a file in ``assumptions/products``. Other
     formats and attention use the shares above."""
@@ -67,7 +67,7 @@ class ChipAssumptions(Spec):
     ``weights``: the unit of the weight format. ``widest``: the unit of the wider operand. ``engines``: the rule of
     engines. For 8-bit weights, activations are quantized. For 4-bit floats, a 4-bit unit is used if the chip has one.
     Other 4-bit weights are converted to the format of the activations. ``fastest``: the fastest unit for the format of
-    any operand. This is a bound, because some chips have very slow integer units.
+    any operand. The option ``fastest`` gives a bound, because some chips have very slow integer units.
     """
     activation_traffic: Literal["balanced", "unbalanced", "single_copy"]
     """Traffic of the inputs and outputs of a matrix that is split over chips; see
@@ -398,8 +398,8 @@ class ServingAssumptions(Spec):
     """Maximum number of decode steps by which prefill is delayed until every attention-DP group has a prompt [1]. 0
     means no delay, and None means the maximum of the engine."""
     prefill_factor: Annotated[float, Field(ge=0.1, le=10, allow_inf_nan=False)] = 1.0
-    """Time of a prefill step divided by the time of its operators [1]. It covers other work and optimizations of an
-    engine."""
+    """Time of a prefill step divided by the time of its operators [1]. The factor covers other work and optimizations
+    of an engine."""
     expected_tokens: Literal["draft_length", "draft_length_plus_one"]
     """Number of terms in the series for accepted tokens: the draft length, as in the study, or one more (Leviathan et
     al. 2023)."""

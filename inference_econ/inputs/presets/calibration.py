@@ -242,7 +242,7 @@ def _this_form(form: int) -> int:
 
 
 class MeasuredLevel(Spec):
-    """Measured correction of step times. It includes the corrections of all larger groups of measurements."""
+    """Measured correction of step times. A correction includes the corrections of all larger groups of measurements."""
 
     rows: Count
     """Number of measurements from which the correction is derived [1]."""
@@ -368,6 +368,9 @@ class MeasuredLevels(Spec):
 
 
 def constants_of(profile: str) -> str:
-    """Short hash of the file of a profile. It changes if the file changes, so that old corrections can be rejected."""
+    """Short hash of the file of a profile.
+
+    The hash changes if the file changes, so that old corrections can be rejected.
+    """
     path = places.folder("assumptions") / f"{profile}.yaml"
     return hashlib.sha256(path.read_bytes()).hexdigest()[:_DIGITS]

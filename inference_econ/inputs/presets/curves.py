@@ -115,7 +115,7 @@ class PromptScores(Spec):
     It represents half-empty tiles on the diagonal.
     """
     extra_elements: Extra
-    """Overhead of attention scores as a number of elements of a head [1]. It represents exponentials."""
+    """Overhead of attention scores as a number of elements of a head [1]. The overhead represents exponentials."""
 
 
 class ScoresKernel(Spec):
@@ -235,7 +235,7 @@ class Mesh(Spec):
 
 
 class Free(Spec):
-    """Communication that takes no time. It is used for bounds."""
+    """Communication that takes no time. Free communication is used for bounds."""
 
     kind: Literal["free"]
     """Name of the model of collectives."""

@@ -180,7 +180,7 @@ def _families() -> Mapping[str, Any]:
 
 
 def _unknown(what: str, name: str, allowed: Sequence[str]) -> str:
-    """Error message for an unknown name. It lists the most similar names."""
+    """Error message for an unknown name. The message lists the most similar names."""
     near = difflib.get_close_matches(name, allowed, n=2)
     few = allowed if len(allowed) < 12 else ("lognorm", "norm", "uniform", "triang", "beta", "gamma")
     hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"allowed: {', '.join(few)}"

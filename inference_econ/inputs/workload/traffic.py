@@ -193,7 +193,7 @@ class Step(Spec):
     name: str = Field(min_length=1)
     """Name of the step, by which later steps refer to it."""
     turns: SessionLengths = Length(values=(1.0,))
-    """Number of turns [1]. It is drawn from the distribution for every session, and rounded to an integer."""
+    """Number of turns [1]. The number is drawn from the distribution for every session, and rounded to an integer."""
     new_tokens: SessionLengths
     """Tokens that each turn adds to the prompt, such as a question or tool output [tokens]."""
     first_tokens: SessionLengths | None = None
@@ -218,7 +218,9 @@ class Step(Spec):
 
 
 class SessionSpec(Spec):
-    """Session of a user or an agent, from the task to the end. It consists of steps, which can depend on earlier steps.
+    """Session of a user or an agent, from the task to the end.
+
+    A session consists of steps, which can depend on earlier steps.
 
     Examples
     --------
@@ -662,7 +664,7 @@ class TrafficSpec(SourcedSpec):
 
     @property
     def requests(self) -> Requests:
-        """Requests of the workload. Their cached tokens are those in a prefix cache of unlimited size.
+        """Requests of the workload. The cached tokens of requests are those in a prefix cache of unlimited size.
 
         Raises
         ------

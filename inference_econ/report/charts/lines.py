@@ -52,7 +52,7 @@ def panel(layers: Sequence[alt.Chart], title: str) -> alt.LayerChart:
 def together(shown: Sequence[alt.LayerChart], title: str) -> alt.ConcatChart:
     """Charts in a row, with a title above and a common legend below."""
     wide = marks.chart_heading(title, len(shown) * theme.NARROW)
-    shared = alt.ScaleResolveMap.from_dict(dict.fromkeys(_SHARED, "shared"))
+    shared = alt.ScaleResolveMap(**dict.fromkeys(_SHARED, "shared"))
     return alt.ConcatChart(concat=list(shown), columns=len(shown), title=wide, resolve=alt.Resolve(scale=shared))
 
 

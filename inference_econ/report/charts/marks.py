@@ -55,6 +55,13 @@ class _Encoding(alt.FacetedEncoding):
         return self
 
 
+class _Mark(alt.MarkDef):
+    """Immutable mark that copies of a chart share, without its undefined properties."""
+
+    def __deepcopy__(self, memo: object) -> _Mark:
+        return self
+
+
 def encoded(base: alt.Chart, **channels: Any) -> alt.Chart:
     """Add encodings to a chart.
 
@@ -63,11 +70,12 @@ def encoded(base: alt.Chart, **channels: Any) -> alt.Chart:
     base : Chart
         Chart with its data and mark.
     **channels
-        Altair channel objects by channel name. Shorthand texts (``"x:Q"``) are much slower, because Altair then
-        compares the schemas of all its classes.
+        Altair channel objects by channel name. Shorthand texts (``"x:Q"``) and dictionaries are much slower, because
+        Altair then compares the schemas of all its classes.
     """
     drawn = base.encode(**channels)
     drawn.encoding = _Encoding(**drawn.encoding._kwds)
+    drawn.mark = _Mark(**{name: value for name, value in drawn.mark._kwds.items() if value is not alt.Undefined})
     return drawn
 
 
@@ -321,7 +329,7 @@ def tooltips(chart: Plot, rows: Sequence[Row]) -> Any:
     shown = {"": "kind" if "kind" in rows[0] else "series", chart.x_label: "x", chart.y_label: "y"}
     shown |= {name: name for name in details}
     texts = [f"{json.dumps(title)}: {_hover_text(name, rows)}" for title, name in shown.items()]
-    return alt.value(alt.ExprRef(expr=f"{{{', '.join(texts)}}}"))
+    return alt.TooltipValue(alt.ExprRef(expr=f"{{{', '.join(texts)}}}"))
 
 
 def _hover_text(name: str, rows: Sequence[Row]) -> str:
@@ -350,7 +358,7 @@ def hovered(chart: Plot, labels: Sequence[str], name: str, clicked: alt.Paramete
     if not rows:
         return []
     near = alt.selection_point(name=name, on="pointerover", nearest=True, empty=False, fields=["series", "n"])
-    shown = alt.when(near).then(alt.value(1)).otherwise(alt.value(0))
+    shown = alt.OpacityValue(0, condition=[{"param": name, "value": 1, "empty": False}])
     mark = alt.MarkDef(type="point", filled=True, size=70, cursor="default" if clicked is None else "pointer")
     points = alt.Chart(data(rows), mark=mark)
     texts = tooltips(chart, rows)

@@ -134,7 +134,10 @@ def _drawing() -> ModuleType:
 
 
 def _html(chart: AnyChart) -> str:
-    """HTML page with one chart. It needs no network, follows the color mode of the system, and fits narrow screens."""
+    """HTML page with one chart.
+
+    The page needs no network, follows the color mode of the system, and fits narrow screens.
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 

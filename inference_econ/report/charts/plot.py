@@ -58,7 +58,8 @@ class Plot(Chart):
     promises : mapping of str to float
         Values of horizontal lines, by legend entry.
     dollars : str
-        Axes in dollars per tokens ("", "x", "y" or "xy"). Their values are proportional to the price of a GPU.
+        Axes in dollars per tokens ("", "x", "y" or "xy"). The values of these axes are proportional to the price of a
+        GPU.
     """
 
     lines: tuple[PlotSeries, ...]

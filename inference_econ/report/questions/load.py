@@ -242,7 +242,7 @@ def simulation_table(points: Sequence[LoadPoint]) -> Table:
 
 
 def loads_under(points: Sequence[LoadPoint], arrival_scv: float, assumed_scv: float) -> list[Loaded]:
-    """Loads of an instance at the given points, under given arrivals. They are simulated if the points are simulated.
+    """Loads of an instance at the given points, under given arrivals. Loads are simulated if the points are simulated.
 
     Bursts are always simulated, which takes a second or two.
     """

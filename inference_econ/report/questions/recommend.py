@@ -191,7 +191,7 @@ def choices_table(
     why: Iterable[str],
     least: Iterable[str],
 ) -> Table:
-    """Table with one row per deployment. It has a column of engines, and a column of recipes if these differ.
+    """Table with one row per deployment. The table has a column of engines, and a column of recipes if these differ.
 
     See :func:`inference_econ.report.fields.view` for the parameters. Warnings on the predictions are placed between the
     notes and the notes in ``after``.

@@ -51,8 +51,8 @@ class Sessions:
     Attributes
     ----------
     drawn : sequence of Session
-        Sessions to simulate. They run in this order and then repeat. Each repetition has new text, so it hits no cache
-        beyond the shared prefix.
+        Sessions to simulate. Sessions run in this order and then repeat. Each repetition has new text, so it hits no
+        cache beyond the shared prefix.
     shared_tokens : int
         Length of the prefix that all prompts share [tokens].
     under_way : int
@@ -775,7 +775,7 @@ class SessionFeed:
                 yield self._turn(played, number, now)
 
     def _turn(self, played: _Played, number: int, now: float) -> Sent:
-        """Send a turn at time ``now`` [s]. It arrives after the CPU has processed its prompt."""
+        """Send a turn at time ``now`` [s]. The turn arrives after the CPU has processed its prompt."""
         carries, sessions = played.session[number].carries, self._sessions
         last = played.session[carries]
         said = last.prompt + last.answer if carries >= 0 else sessions.shared_tokens

@@ -1,9 +1,9 @@
 """Simulation of prefill instances with a prefix cache, and of the decode instances that they feed.
 
-Only prefill instances have a prefix cache. They do not generate outputs, so the next turn of a session computes the KV
-cache of the last output again. The KV cache of the full prompt is sent to a decode instance, which frees it after the
-request. SGLang works this way ("KV cache is forced as chunk cache for decode server") unless a radix cache is enabled
-on decode instances.
+Only prefill instances have a prefix cache. Prefill instances do not generate outputs, so the next turn of a session
+computes the KV cache of the last output again. The KV cache of the full prompt is sent to a decode instance, which
+frees it after the request. SGLang works this way ("KV cache is forced as chunk cache for decode server") unless a radix
+cache is enabled on decode instances.
 
 Connectors of vLLM do not transfer blocks that the decode instance still has, so simulated links are busier than those
 of vLLM.

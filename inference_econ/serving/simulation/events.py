@@ -46,7 +46,10 @@ Router = Literal["round_robin", "least_busy", "prefix_aware"]
 
 
 class Tier(NamedTuple):
-    """KV-cache offload tier. It stores the most recently used blocks, including blocks that are also in GPU memory."""
+    """KV-cache offload tier.
+
+    The tier stores the most recently used blocks, including blocks that are also in GPU memory.
+    """
 
     name: str
     """Name of the tier."""
@@ -140,8 +143,8 @@ class StepTimes:
     chip_seconds: Callable[[int, int], float] | None = None
     """GPU time within ``prefill_seconds`` [s]; by default, all of it.
 
-    In the remaining time, the GPU waits while the CPU launches kernels. This wait occurs once for all prompts of a
-    step. With ``chunked``, decoding continues during the wait.
+    In the remaining time, the GPU waits while the CPU launches kernels. The GPU waits once for all prompts of a step.
+    With ``chunked``, decoding continues during the wait.
     """
     together: Callable[[int, int], float] = _nothing
     """Function: (tokens of the fullest group, tokens of all groups) in a step -> GPU time for typical prompts [s].
@@ -225,7 +228,7 @@ class Server:
     slots: int
     """Maximum number of concurrent requests, including requests in prefill [1]."""
     policy: Policy = "prefill_first"
-    """Scheduling of prompts. They are processed in order of arrival, with up to ``chunk`` tokens per group and step.
+    """Scheduling of prompts. Prompts are processed in order of arrival, with up to ``chunk`` tokens per group and step.
 
     With ``prefill_first``, decoding pauses until all prompts are processed. With ``chunked``, a step with prompts also
     decodes one token per request. The step then takes the sum of both times.
@@ -808,7 +811,7 @@ class Engine:
         return [prefixes.found(parts) for prefixes in self.memory.prefixes]
 
     def admit(self) -> None:
-        """Admit queued requests to free slots. They join the first step that is not scheduled yet."""
+        """Admit queued requests to free slots. Admitted requests join the first step that is not scheduled yet."""
         server, log, memory = self.server, self.log, self.memory
         step = -(-(self.taken + server.steps_ahead) // server.look_steps) * server.look_steps
         ready, self.brought = self.brought, []

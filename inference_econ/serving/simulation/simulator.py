@@ -452,7 +452,10 @@ def rehearsal_seconds(service: Service, count: int | None = None) -> float:
 
 
 def rehearsing(service: Service, count: int) -> Server:
-    """Build the simulated server of :func:`rehearse` for a number of requests. It can be used at any request rate."""
+    """Build the simulated server of :func:`rehearse` for a number of requests.
+
+    The simulated server can be used at any request rate.
+    """
     arrivals = arrivals_of(service.requests, 1.0)
     return _server_of(service, stream_of(service.requests, 1.0, arrivals, count, block_tokens=block_tokens(service)))
 

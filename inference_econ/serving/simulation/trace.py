@@ -166,7 +166,7 @@ def estimate(values: Array, statistic: Callable[[Array], float]) -> SimulatedEst
     Notes
     -----
     Law, "Simulation Modeling and Analysis" (2015), section 9.5.3, describes the method. Batches must be long compared
-    with the correlation time of the values. This correlation time is long near saturation.
+    with the correlation time of the values. The correlation time is long near saturation.
     """
     finite = values[~np.isnan(values)]
     if not finite.size:
@@ -243,7 +243,7 @@ def trace(
 
 
 class StepTable:
-    """Table of step times. It interpolates linearly in batch and context, and extrapolates in context.
+    """Table of step times. The table interpolates linearly in batch and context, and extrapolates in context.
 
     Parameters
     ----------

@@ -164,7 +164,7 @@ def layout(
     Notes
     -----
     The collection multiplies tp by ep if a run had both. For example, ``tp8_ep8`` on one node of eight GPUs is recorded
-    with ``moe_tp_size`` 8, ``moe_ep_size`` 8 and 64 attention ranks. This file also contains these measurements with 8
+    with ``moe_tp_size`` 8, ``moe_ep_size`` 8 and 64 attention ranks. The file also contains these measurements with 8
     ranks.
     """
     tp = row.count(f"{prefix}tp_size")

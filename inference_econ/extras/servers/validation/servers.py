@@ -565,8 +565,8 @@ def check_groups(by: Iterable[str]) -> None:
 
 #: Notes on included rows and their predictions.
 NOTES = (
-    "Each run counts once, even if it was repeated. Runs with recorded or suspected speculation are in a table of "
-    "their own. Rows that cannot be mapped to a server are left out.",
+    "Each run counts once, even if it was repeated. Runs with recorded or suspected speculation are in a separate "
+    "table. Rows that cannot be mapped to a server are left out.",
     "A TTFT is 'without load' in three cases: a batch of one, at most one concurrent request per replica, or random "
     "arrivals whose prompts take less than a tenth of the server's time. All others are 'under load'.",
     "In a closed loop, the first requests arrive at once. If the length of the run is known, predicted TTFTs include "
@@ -619,7 +619,7 @@ def servers_record(report: Servers, by: Sequence[str] = ()) -> dict[str, object]
 def lines(report: Servers) -> Iterator[dict[str, object]]:
     """Yield a record per input row, with predictions in the units of the files or the reason for none.
 
-    Intervals cover 80% of such measurements. They are null for quantities to which no constants were fitted.
+    Intervals cover 80% of such measurements. Intervals are null for quantities to which no constants were fitted.
     ``outside`` lists the reasons why a row is outside the calibration data.
     """
     published = [(file.unit, value) for file in report.files for value in file.published]
@@ -786,7 +786,7 @@ class Validated(Shown):
     def to_frame(self) -> Frame:
         """One line per row; numbers have ten digits.
 
-        Predictions are in the units of their files. They have 80% intervals, or the reason why there is none.
+        Predictions are in the units of their files. Predictions have 80% intervals, or the reason why there is none.
         """
         records = self.records()
         columns = list(dict.fromkeys(name for record in records for name in record))
