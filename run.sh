@@ -303,13 +303,13 @@ benchmark)
     .venv/bin/python -m benchmarks.run
     ;;
 "benchmark commands")
-    # Whole commands, over the time of an interpreter with numpy; two minutes, --rounds for more. --published FILE and
+    # Whole commands, over the time of an interpreter with numpy, and the page; ten minutes, --rounds for more. --published FILE and
     # --aiconfigurator PROGRAM time the code of the study and aiconfigurator in the same run.
     set_up ".[dev]" dev
     .venv/bin/python -m benchmarks.commands "$@"
     ;;
 "benchmark explorer")
-    # The explorer over HTTP: its start, changed controls, 50 users at once; 3 minutes.
+    # The explorer over HTTP: its start, changed controls, 50 users at once; 4 minutes.
     set_up ".[dev]" dev
     .venv/bin/python -m benchmarks.explorer "$@"
     ;;

@@ -1,13 +1,15 @@
-"""Time complete commands relative to an interpreter that imports numpy.
+"""Time complete commands relative to an interpreter that imports numpy, and the web page.
 
 ``python -m benchmarks.commands`` runs all commands in turn, several times, and uses the best time of each, so that
-other load affects all equally. It fails only if a command fails.
+other load affects all equally. It then times the commands that take longer, and the page. It fails only if a command
+fails.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import platform
 import shlex
 import subprocess
 import sys
@@ -15,10 +17,13 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+
+from benchmarks import explorer
 
 PROGRAM = Path(sys.executable).with_name("inference-econ")
 
@@ -38,14 +43,38 @@ CASES = (
     Case("paper run paper/figure_2", 4.5),
     Case("paper run paper/figure_6"),
     Case("frontier llama_3_70b h100_sxm --weights fp8", 5.0),
-    Case("frontier deepseek_v3 gb200_nvl72 --isl 2000 --osl 500", 14.0),
+    Case("frontier deepseek_v3 gb200_nvl72 --isl 2000 --osl 500", 16.25),
     Case("frontier deepseek_v3 gb200_nvl72 --disaggregated --isl 2000 --osl 500", 20.0),
     Case("recommend qwen3_32b h200_sxm --request-rate 20 --ttft 1000 --tpot 30", 12.0),
     Case("recommend qwen3_32b h200_sxm --gpus 8 --isl 2000 --osl 500 --ttft 1000 --tpot 30", 12.5),
     Case("recommend deepseek_v3 gb200_nvl72 --gpus 72 --isl 2000 --osl 500 --ttft 1000 --tpot 30", 37.5),
 )
-#: Command that takes longer, and is timed once.
-REPRODUCE = Case("paper reproduce", 125.0)
+#: Commands that take longer, and are timed once. The last one is a sweep of 50 frontiers.
+LONGER = (
+    Case("compare llama_3_70b --on h100_sxm --on h200_sxm --on b200", 31.25),
+    Case("load llama_3_70b h100_sxm --tp 8 --rates 1,5", 31.25),
+    Case("report 'recommend llama_3_70b h100_sxm --request-rate 20 --ttft 1000 --tpot 30' -o report.html", 31.25),
+    Case("sensitivity llama_3_70b h100_sxm --weights fp8", 31.25),
+    Case("paper claims", 31.25),
+    Case("recommend minimax_m2_5 h200_sxm --engine vllm --kv bf16 --agents 500 --traffic coding_agent", 50.0),
+    Case("paper reproduce", 125.0),
+    Case("sweep sweep.yaml -o swept --yes", 37.5),
+)
+#: Sweep of the last command, and its number of frontiers [1].
+SWEEP = """
+name: Fifty frontiers
+description: Five models on five GPUs under two workloads.
+ask:
+  kind: sweep
+  common: {weights: fp8, price: on_demand, arrangement: aggregated, speculate: false}
+  axes:
+    traffic: {chat: {isl: 1024, osl: 1024}, documents: {isl: 8192, osl: 1024}}
+    model: [llama_3_8b, llama_3_70b, qwen3_32b, gpt_oss_120b, deepseek_v3]
+    hardware: [h100_sxm, h200_sxm, b200, mi300x, mi355x]
+sources:
+  ask: {ref: user, where: a benchmark, kind: assumed}
+"""
+FRONTIERS = 50
 #: Queries that aiconfigurator 0.12 ran once: commands, its time and the interpreter's on the same machine [s], and the
 #: required speed ratio [1]. It runs again only with its option, since it takes minutes and hundreds of megabytes.
 RECORDED = (
@@ -103,6 +132,7 @@ def timed(command: Sequence[str | Path]) -> Times:
     """
     begun = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "sweep.yaml").write_text(SWEEP)
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=folder)
         _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -137,9 +167,11 @@ def main(arguments: list[str] | None = None) -> int:
     console = Console(width=120)
     with console.status("commands in turn"):
         numpy, *shortest = best(commands, rounds)
-        cases = {**dict(zip(CASES, shortest, strict=True)), REPRODUCE: timed([PROGRAM, *shlex.split(REPRODUCE.asked)])}
+        cases = dict(zip(CASES, shortest, strict=True))
+        cases |= {case: timed([PROGRAM, *shlex.split(case.asked), "--quiet"]) for case in LONGER}
 
-    table = Table(title=f"Whole commands, best of {rounds}", padding=0)
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, {date.today()}"
+    table = Table(title=f"Whole commands, best of {rounds} ({machine})", padding=0)
     for heading in ("command", "s", "CPU s", "MB", "over numpy", "CPU over numpy", "goal"):
         table.add_column(heading, justify="left" if heading == "command" else "right")
     table.add_row(
@@ -150,6 +182,10 @@ def main(arguments: list[str] | None = None) -> int:
         wanted = f"{case.goal:g}" if case.goal else ""
         table.add_row(case.asked, f"{times.wall:.2f}", f"{times.cpu:.2f}", f"{times.megabytes:.0f}", *ratios, wanted)
     console.print(table)
+    each = (cases[LONGER[-1]].cpu - cases[CASES[0]].cpu) / FRONTIERS
+    console.print(
+        f"A sweep of 10,000 frontiers: {1e4 * each / 60:.1f} min of CPU ({each / numpy.cpu:.2f} x numpy each)"
+    )
     if asked.published is not None:
         case, name, goal = PUBLISHED
         theirs = timed([sys.executable, "-c", THE_STUDY, Path(asked.published).resolve(), name]).cpu
@@ -168,7 +204,7 @@ def main(arguments: list[str] | None = None) -> int:
             )
         ratio = theirs / their_interpreter / ours
         console.print(f"{name}: {ratio:.0f} x as fast as aiconfigurator 0.12 ({how}: {theirs:.3g} s; goal {goal:g} x)")
-    return 0
+    return explorer.measure(console)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Load test of the explorer over HTTP: start, changed controls, fifty users, and many expensive queries.
 
-``python -m benchmarks.explorer`` starts a server on 127.0.0.1 and takes three minutes. It fails only if a request gets
+``python -m benchmarks.explorer`` starts a server on 127.0.0.1 and takes four minutes. It fails only if a request gets
 no response. With ``--heavy 200``, that number of users send expensive queries from one address while one user queries
 from another.
 """
@@ -101,13 +101,20 @@ def warm(address: str, changes: int) -> Table:
     return table
 
 
-async def _user(client: httpx.AsyncClient, number: int, seconds: float, times: list[float], failed: list[str]) -> None:
+async def _user(
+    client: httpx.AsyncClient,
+    number: int,
+    seconds: float,
+    lengths: Sequence[int],
+    times: list[float],
+    failed: list[str],
+) -> None:
     """Simulate one user who views panels, waits and changes controls."""
     choice, end = random.Random(number), time.monotonic() + seconds
     await asyncio.sleep(choice.uniform(0, THINKING[1]))
     while time.monotonic() < end:
         panel = choice.choices(list(PANELS), WEIGHTS)[0]
-        path, options = request(panel, choice.choice(SUBJECTS), choice.choice(LENGTHS))
+        path, options = request(panel, choice.choice(SUBJECTS), choice.choice(lengths))
         start = time.perf_counter()
         try:
             reply = await client.get(path, params=options)
@@ -119,13 +126,15 @@ async def _user(client: httpx.AsyncClient, number: int, seconds: float, times: l
         await asyncio.sleep(choice.uniform(*THINKING))
 
 
-async def crowd(address: str, users: int, seconds: float) -> tuple[Sequence[float], Sequence[str]]:
-    """Times of all responses [ms], and failures."""
+async def crowd(
+    address: str, users: int, seconds: float, lengths: Sequence[int]
+) -> tuple[Sequence[float], Sequence[str]]:
+    """Times of all responses to queries with some input lengths [ms], and failures."""
     times: list[float] = []
     failed: list[str] = []
     limits = httpx.Limits(max_connections=users)
     async with httpx.AsyncClient(base_url=address, timeout=120, limits=limits) as client:
-        await asyncio.gather(*(_user(client, number, seconds, times, failed) for number in range(users)))
+        await asyncio.gather(*(_user(client, number, seconds, lengths, times, failed) for number in range(users)))
     return times, failed
 
 
@@ -172,6 +181,26 @@ def heavy(users: int) -> Table:
     return table
 
 
+def measure(console: Console, users: int = 50, seconds: float = 60.0, changes: int = 20) -> int:
+    """Print response times for one user, and for a crowd with repeated queries and with new ones."""
+    start, every = time.perf_counter(), list[str]()
+    with served() as address:
+        first_answer(address)
+        console.print(f"start to first answer: {time.perf_counter() - start:.2f} s")
+        console.print(warm(address, changes))
+        for kind, lengths in (("repeated", LENGTHS), ("new", range(501, 8000))):
+            times, failed = asyncio.run(crowd(address, users, seconds, lengths))
+            p50, p95 = np.percentile(times, (50, 95))
+            console.print(
+                f"{users} users, {kind} queries: {len(times)} answers in {seconds:g} s, {len(failed)} failed: "
+                f"p50 {p50:.0f} ms, p95 {p95:.0f} ms, longest {max(times):.0f} ms"
+            )
+            every += failed
+    for failure in every[:5]:
+        console.print(failure)
+    return 1 if every else 0
+
+
 def main() -> int:
     """Run and print all measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -184,20 +213,7 @@ def main() -> int:
     if asked.heavy is not None:
         console.print(heavy(asked.heavy))
         return 0
-    start = time.perf_counter()
-    with served() as address:
-        first_answer(address)
-        console.print(f"start to first answer: {time.perf_counter() - start:.2f} s")
-        console.print(warm(address, asked.changes))
-        times, failed = asyncio.run(crowd(address, asked.users, asked.seconds))
-    p50, p95 = np.percentile(times, (50, 95))
-    console.print(
-        f"{asked.users} users, {len(times)} answers in {asked.seconds:g} s, {len(failed)} failed: "
-        f"p50 {p50:.0f} ms, p95 {p95:.0f} ms, longest {max(times):.0f} ms"
-    )
-    for failure in failed[:5]:
-        console.print(failure)
-    return 1 if failed else 0
+    return measure(console, asked.users, asked.seconds, asked.changes)
 
 
 if __name__ == "__main__":
