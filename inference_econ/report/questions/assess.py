@@ -156,7 +156,7 @@ def findings(assessment: Assessment) -> tuple[str, ...]:
         *_on_the_point(assessment),
         *_on_frontiers(assessment),
         *_on_the_step(assessment),
-        f"Assumptions: {assessment.setup.assumptions.name}. 'any size': deployments of up to {max(sizes):g} GPUs.",
+        f"Assumptions: {assessment.setup.assumptions.name}. 'any size': instances of up to {max(sizes):g} GPUs.",
         *grounds([assessment.setup], assessment.subjects()),
     )
 
