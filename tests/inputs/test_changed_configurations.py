@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from data.published_counts import FOLDER, changed, configurations
+from data.published_counts import FOLDER, changed, changes, configurations
 from inference_econ.errors import SpecError
 from inference_econ.inputs.huggingface import import_config
 
@@ -54,3 +54,16 @@ def test_most_changes_are_counted(tmp_path: Path) -> None:
         for key, value, _ in CHANGES[name]
     ]
     assert sum(counted) > LEAST_COUNTED * len(counted)
+
+
+def test_a_changed_configuration_that_its_class_rejects_is_rejected(tmp_path: Path) -> None:
+    """Missing, doubled and zero values; null means a default in older classes."""
+    counted = {
+        name: [
+            f"{key} = {value}"
+            for key, value in sorted(set(changes(CONFIGURATIONS[name])) - {row[:2] for row in CHANGES[name]})
+            if value != "null" and total(changed(CONFIGURATIONS[name], key, value), tmp_path / "config.json")
+        ]
+        for name in sorted(CHANGES)[::2]
+    }
+    assert not {name: keys for name, keys in counted.items() if keys}

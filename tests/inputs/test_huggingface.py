@@ -91,7 +91,7 @@ def test_mimo_v2_states_its_heads_and_stores_its_experts_narrower(imported: Impo
     assert (model.kv_elements_per_token, model.window_elements_per_token) == (320 * 8 * 10, 320 * 8 * 60)
     assert model.active_parameters == pytest.approx(42e9, rel=0.01)
     assert (model.weights, model.expert_weights, model.attention_output_weights) == ("fp8_block", "mxfp4", "bf16")
-    plain = imported("mimo-v2.6-pro", add_swa_attention_sink_bias=None)
+    plain = imported("mimo-v2.6-pro", add_swa_attention_sink_bias=False)
     assert model.total_parameters - plain.total_parameters == 60 * 128
     towers = {"vision_config": {"depth": 28}, "audio_config": {}, "num_nextn_predict_layers": 3}
     seeing = imported("mimo-v2.6-pro", **towers)

@@ -37,7 +37,7 @@ def cohere2(c: LayerReader) -> Architecture:
 
 def hunyuan_v1_dense(c: LayerReader) -> Architecture:
     """Hunyuan 0.5B to 7B. Older files contain the head width twice."""
-    c.only("attention_head_dim", c.head_dim())
+    c.only("attention_head_dim", c.size("head_dim"))
     c.only("num_experts", 1)
     return c.plain()
 
@@ -197,7 +197,7 @@ def hunyuan_v1_moe(c: LayerReader) -> Architecture:
     _, active = c.find("moe_topk")
     if isinstance(active, list) and active == active[:1] * layers:
         c.data = {**c.data, "moe_topk": active[0]}
-    c.only("attention_head_dim", c.head_dim())
+    c.only("attention_head_dim", c.size("head_dim"))
     return c.plain()
 
 

@@ -58,6 +58,8 @@ class LayerReader(ConfigReader):
 
     def context(self) -> int | None:
         """Longest supported context; None if not stated."""
+        if self.data.get("max_position_embeddings", 0) is None:
+            self.stop("max_position_embeddings is null; state a value or remove the key")
         return self.size_if("max_position_embeddings", "n_positions", "max_seq_len")
 
     def architecture(
@@ -80,6 +82,8 @@ class LayerReader(ConfigReader):
         """Architecture of a family whose properties are all in the table of families."""
         family = family or self.entry
         layers, window = self.layers(), family.window
+        if self.has("no_rope_layers"):
+            self.stated_marks("no_rope_layers", layers)
         if family.period is not None:
             period = self.size_or(*family.period_keys, default=family.period) if family.period_keys else family.period
             slides = window != "null_is_none" or "sliding_window" not in self.data or self.has("sliding_window")
@@ -120,7 +124,7 @@ class LayerReader(ConfigReader):
         """Number of key-value heads."""
         queries = self.heads()
         count = self.size_if("num_key_value_heads")
-        if count is None and "num_key_value_heads" in self.data:
+        if count is None and default is None and "num_key_value_heads" in self.data:
             count = queries
         elif count is None:
             count = self.without("num_key_value_heads", queries if default is None else default)
@@ -137,7 +141,7 @@ class LayerReader(ConfigReader):
         stated = self.size_if("head_dim")
         if stated is not None:
             return stated
-        if default is not None and "head_dim" not in self.data:
+        if default is not None:
             return self.without("head_dim", default)
         hidden, queries = self.hidden_size(), self.heads()
         if hidden % queries:
@@ -196,6 +200,8 @@ class LayerReader(ConfigReader):
 
     def windows(self, default: Sequence[bool]) -> list[int | None]:
         """Window of each layer. Without ``layer_types``, layers with a true value in ``default`` have a window."""
+        if not self.has("layer_types") and not isinstance(self.data.get("sliding_window_pattern", 0), int):
+            self.stop("layer_types is missing; it states which layers have a window")
         slides = self.marks("layer_types", ("full_attention", "sliding_attention"), default)
         if not any(slides):
             self.unused("sliding_window")
@@ -223,7 +229,8 @@ class LayerReader(ConfigReader):
                 width = self.size(family.width_key)
             else:
                 width = family.width_over_hidden * self.hidden_size()
-                width = self.size_or(family.width_key, default=width) if family.width_key else width
+                if family.width_key and self.data.get(family.width_key, width) is not None:  # null is the default
+                    width = self.size_or(family.width_key, default=width)
             return [dense(width, gated=family.gated, bias=self.stated(family.mlp_bias))] * self.layers()
         fields = dict(family.experts)
         width = self.size(fields.pop("width"))
@@ -285,11 +292,11 @@ class LayerReader(ConfigReader):
         plain = dense(self.size("intermediate_size"))
         return [mixture if is_sparse else plain for is_sparse in sparse]
 
-    def dense_first(self, default_first: int, default_shared: int) -> list[FeedForward]:
+    def dense_first(self, default_first: int, default_shared: int | None = None) -> list[FeedForward]:
         """Feed-forward blocks as in DeepSeek models: ``first_k_dense_replace`` dense layers, then layers with experts.
 
         If ``mlp_layer_types`` exists, it states the kind of each layer. The arguments are the defaults of the published
-        class.
+        class; without a default for shared experts, the configuration must state their number.
         """
         layers = self.layers()
         self.only("moe_layer_freq", 1)
@@ -301,7 +308,8 @@ class LayerReader(ConfigReader):
         plain = None if all(sparse) else dense(self.size("intermediate_size"))
         self.unused("intermediate_size")
         width = self.size("moe_intermediate_size")
-        count = self.whole("n_shared_experts", "num_shared_experts", default=default_shared)
+        shared = ("n_shared_experts", "num_shared_experts")
+        count = self.size(*shared) if default_shared is None else self.whole(*shared, default=default_shared)
         active = ("num_experts_per_tok", "num_experts_per_token")
         mixture = self.experts(width, active_keys=active, shared=count * width or None)
         return [mixture if plain is None or is_sparse else plain for is_sparse in sparse]

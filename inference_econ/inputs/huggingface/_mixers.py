@@ -246,6 +246,7 @@ def _latent_model(c: LayerReader, attentions: list[LatentAttention]) -> Architec
 
 def deepseek_v4(c: LayerReader) -> Architecture:
     """DeepSeek-V4: pooled keys with two strides, experts in every layer, and several copies of the residual stream."""
+    c.size_if("compress_rope_theta")
     made = {stride: _compressed(c, stride) for stride in _STRIDES.values()}
     width = c.size("moe_intermediate_size")
     mixture = c.experts(width, count_keys=("n_routed_experts", "num_local_experts"), shared=width)

@@ -91,9 +91,9 @@ class ConfigReader:
         return self._whole(key, value, 0)
 
     def flag(self, key: str, *, default: bool) -> bool:
-        """Boolean. If the default is true, null is rejected, because the published classes read it as false."""
+        """Boolean; null is rejected, as by the published classes."""
         _, value = self.find(key)
-        if value is None and default and key in self.data:
+        if value is None and key in self.data:
             self.stop(f"{key} is null; true or false is needed")
         if value is None:
             return self.without(key, default)
@@ -121,7 +121,12 @@ class ConfigReader:
             self.size_if(key) if key == "num_key_value_heads" else self.whole(key)
 
     def without(self, key: str, default: T) -> T:
-        """Use the default of the class for a missing key, and record it; None if the class has no such part."""
+        """Use the default of the class for a missing key, and record it; None if the class has no such part.
+
+        Published classes with a default reject null.
+        """
+        if self.data.get(key, default) is None and default is not None:
+            self.stop(f"{key} is null; state a value or remove the key")
         if key not in self.data:
             self.assumed[key] = default
         return default
