@@ -18,6 +18,8 @@ ArrayLike = npt.ArrayLike
 
 #: If the sum of the squared coefficients of variation is below this value, a stream counts as deterministic.
 _REGULAR = 1e-6
+#: Negative logarithm of a positive number that is below the smallest one of floating-point numbers [1].
+_UNDERFLOW = 800.0
 
 
 class Load(NamedTuple):
@@ -157,6 +159,44 @@ def load(
         service_seconds=in_flight / rate,
         saturated=saturated,
     )
+
+
+def reached(arrivals_per_second: float, rates: Array, variation: float) -> int:
+    """Number of concurrent requests that a server practically never exceeds [1].
+
+    Parameters
+    ----------
+    arrivals_per_second : float
+        Mean arrival rate of requests [1/s].
+    rates : ndarray, shape (slots,)
+        Mean completion rates with 1, 2, .. slots concurrent requests, which never decrease [1/s].
+    variation : float
+        Sum of ``arrival_scv``, ``service_scv`` and ``bunching`` of :func:`load` [1].
+
+    Returns
+    -------
+    int
+        Number of slots that give the same results of :func:`load`, except ``offered`` and the waits for a slot.
+
+    Notes
+    -----
+    Above n requests, each weight of the product form is smaller than the one before by at least the power of lambda /
+    mu(n). The other weights are left out once they are below the smallest positive number.
+
+    Examples
+    --------
+    >>> reached(3.0, np.arange(1.0, 100_001.0), 2.0), reached(3.0, np.arange(1.0, 4.0), 2.0)
+    (562, 3)
+    """
+    first = int(np.searchsorted(rates, arrivals_per_second, "right"))
+    places = first + 2 ** np.arange(64 - 1)
+    places = places[places < rates.size]
+    if not places.size:
+        return rates.size
+    ratios = np.log(rates[places] / arrivals_per_second)
+    # The power is at least 1 / variation. Unequal completion rates change weights by at most a power of their ratio.
+    needed = (_UNDERFLOW + np.log(rates[-1] / arrivals_per_second)) * max(variation, 1.0) / np.maximum(ratios, 1e-9)
+    return int(min(rates.size, np.min(places + 2.0 + np.ceil(needed))))
 
 
 def _log_weights(arrivals: Array, rates: Array, power: Array) -> Array:

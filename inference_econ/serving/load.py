@@ -396,13 +396,18 @@ def occupancy(service: Service, requests_per_second: float, arrivals: ArrivalPro
     """
     check_rate(requests_per_second)
     state, rates = service.in_flight, service.completions
-    rates_from_none, shares_from_none = (np.concatenate(([0.0], values)) for values in (rates, state.follow_share))
-    share = float(np.interp(requests_per_second, rates_from_none, shares_from_none))
+    above = int(np.searchsorted(rates, requests_per_second, "right"))
+    near = slice(max(above - 1, 0), above + 1)
+    share = float(np.interp(requests_per_second, (0.0, *rates[near]), (0.0, *state.follow_share[near])))
     decoding = service.requests.decode_steps * float(state.tpot_seconds[0])
     bunching = share / max(1.0 - share, 1e-9) * decoding / (float(state.ttft_seconds[0]) + decoding)
     scv = service.requests.osl.scv
-    queue = queueing.load(requests_per_second, rates, arrival_scv=arrivals.scv, service_scv=scv, bunching=bunching)
-    return queue, state
+    # Without the states that are practically never reached, which are most of them, arrays are much shorter.
+    reached = queueing.reached(requests_per_second, rates, arrivals.scv + scv + bunching)
+    queue = queueing.load(
+        requests_per_second, rates[:reached], arrival_scv=arrivals.scv, service_scv=scv, bunching=bunching
+    )
+    return queue._replace(offered=np.asarray(requests_per_second / rates[-1])), state
 
 
 class _Seen(NamedTuple):

@@ -478,7 +478,8 @@ class ServerFleet:
             elif self.router == "least_busy":
                 engine = min(engines, key=requests_of)
             else:
-                hits = [max(engine.found(request)) for engine in engines]
+                parts = engines[0].parts_of(request)
+                hits = [max(engine.found(parts)) for engine in engines]
                 engine = engines[_nearest(hits, [requests_of(engine) for engine in engines])]
             engine.receive(request, time)
 
@@ -634,8 +635,9 @@ class _Memory:
     def _make_room(self, group: int) -> None:
         """Evict unused blocks that requests need."""
         prefixes = self.prefixes[group]
-        if prefixes.idle_blocks:
-            prefixes.forget(self.blocks[group] + prefixes.idle_blocks - self.cache.blocks)
+        excess = self.blocks[group] + prefixes.idle_blocks - self.cache.blocks
+        if excess > 0 and prefixes.idle_blocks:
+            prefixes.forget(excess)
 
     def join(self, request: int, group: int) -> None:
         """Count a request that starts decoding in a group."""
@@ -648,17 +650,21 @@ class _Memory:
         """Count completed decode steps."""
         for group, writing in enumerate(self.writing):
             if writing:
-                self.blocks[group] += self.growth(group, steps)
-                self._make_room(group)
+                more = self.growth(group, steps)
+                if more:
+                    self.blocks[group] += more
+                    self._make_room(group)
         self.steps += steps
 
     def growth(self, group: int, steps: int) -> int:
         """Number of additional blocks that the decoding requests of a group need after some steps."""
         beyond = self.beyond[group]
         size = len(beyond)
-        whole, rest = divmod(steps, size)
         # At each step, the requests whose last block is full need a new block.
         end = -self.steps % size + 1
+        if steps == 1:
+            return beyond[end - 1] if size > 1 else self.writing[group]
+        whole, rest = divmod(steps, size)
         more = sum(beyond[end - rest : end]) if rest <= end else sum(beyond[:end]) + sum(beyond[end - rest :])
         return self.writing[group] * whole + more
 
@@ -775,7 +781,8 @@ class Engine:
         if server.groups > 1:
             groups = range(server.groups)
             if self.fleet.router == "prefix_aware" and self.log.before[request]:
-                group = _nearest(self.found(request), [held[group] + len(waiting[group]) for group in groups])
+                found = self.found(self.parts_of(request))
+                group = _nearest(found, [held[group] + len(waiting[group]) for group in groups])
             elif server.dealing == "round_robin":
                 group, self.turn = self.turn, (self.turn + 1) % server.groups
             else:
@@ -803,11 +810,14 @@ class Engine:
             self.planned = min(_steps_begun(first, growth, time - start), self.planned)
             self.now = start + _sum(first, growth, self.planned)
 
-    def found(self, request: int) -> list[int]:
-        """Number of cached blocks of a request's prompt in each group [1]."""
+    def parts_of(self, request: int) -> Parts:
+        """Runs of full cache blocks of a request's prompt."""
+        return () if self.memory is None else self.memory.parts_of(request, self.isl[request])
+
+    def found(self, parts: Parts) -> list[int]:
+        """Number of cached blocks of a prompt in each group [1]."""
         if self.memory is None:
             return [0] * self.server.groups
-        parts = self.memory.parts_of(request, self.isl[request])
         return [prefixes.found(parts) for prefixes in self.memory.prefixes]
 
     def admit(self) -> None:
