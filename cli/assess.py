@@ -11,6 +11,7 @@ from inference_econ import answers
 from inference_econ._named import named
 from inference_econ.errors import InputError
 from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, MEAN_CONTEXT
+from inference_econ.records.plain import finite_or_none
 from inference_econ.requests import Request, prices, refuse, subject, workload
 
 #: Share of cached tokens below which caching is ignored [1].
@@ -48,7 +49,7 @@ def assess(
         if measured_ttft is None and request.isl is not None:
             seen["ttft_seconds"] = run.latencies.get(("ttft", "mean"))
         if all(seen[name] is None for name in ("utilization", "batch", "throughput")):
-            full = run.in_flight if run.in_flight is not None else _number(run.throughput)
+            full = run.in_flight if run.in_flight is not None else finite_or_none(run.throughput)
             seen["batch" if run.in_flight is not None else "throughput"] = full
         seen["tokens_per_second"] = 1.0 / tpot if tokens_per_second is None else tokens_per_second
     if seen["tokens_per_second"] is None and None in (seen["batch"], seen["throughput"]):
@@ -70,14 +71,10 @@ def _with_lengths(request: Request, run: Any) -> Request:
     share = run.cached_share if request.isl is None and not math.isnan(run.isl) else 0.0
     return replace(
         request,
-        isl=_number(run.isl) if request.isl is None else request.isl,
-        osl=_number(run.osl) if request.osl is None else request.osl,
+        isl=finite_or_none(run.isl) if request.isl is None else request.isl,
+        osl=finite_or_none(run.osl) if request.osl is None else request.osl,
         cached=float(round(share * run.isl)) if request.cached is None and share > _LITTLE else request.cached,
     )
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else value
 
 
 def _traffic(request: Request) -> ie.Traffic | ie.Requests:

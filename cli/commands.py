@@ -168,7 +168,13 @@ class ClickCommand(click.Command):
         typed = args = [self._spelled(word, tell) for word in args]
         rest = super().parse_args(ctx, list(args))
         if not ctx.resilient_parsing:
-            self._refuse_repeated(ctx, typed)
+            # Reject an option that takes one value and is repeated, because click would silently use the last value.
+            *_, parameters = self.make_parser(ctx).parse_args(typed)
+            for option, times in Counter(parameters).items():
+                if times > 1 and isinstance(option, click.Option) and not option.multiple:
+                    axis = COMMANDS["compare"].parameters.get(str(option.name))
+                    other = "; 'frontier' compares several" if axis is not None and axis.repeat else ""
+                    raise click.BadParameter(f"given {times} times; give it once{other}.", ctx, option)
             _draw_to_picture(ctx.params)
             places.check(self.row.parameters, ctx.params)
         return rest
@@ -180,15 +186,6 @@ class ClickCommand(click.Command):
         if now != option and option in tables.OLD_OPTIONS:
             tell(f"note: '{option}' is now '{now}'; the old name works until 0.3.0")
         return f"{now}{equals}{value}"
-
-    def _refuse_repeated(self, ctx: click.Context, typed: list[str]) -> None:
-        """Reject an option that takes one value and is repeated, because click would silently use the last value."""
-        *_, parameters = self.make_parser(ctx).parse_args(typed)
-        for option, times in Counter(parameters).items():
-            if times > 1 and isinstance(option, click.Option) and not option.multiple:
-                axis = COMMANDS["compare"].parameters.get(str(option.name))
-                other = "; 'frontier' compares several" if axis is not None and axis.repeat else ""
-                raise click.BadParameter(f"given {times} times; give it once{other}.", ctx, option)
 
     def invoke(self, ctx: click.Context) -> None:
         """Run the command and show its result."""

@@ -105,23 +105,19 @@ def _made(page: report.page.Page, output: Output, question: Mapping[str, object]
     from inference_econ.report.fields import intervals_shown
 
     with intervals_shown(output.intervals):
-        return _text_of(page, output, question)
-
-
-def _text_of(page: report.page.Page, output: Output, question: Mapping[str, object]) -> tuple[str, str]:
-    beside = ""
-    if output.form == "json":
-        record = page.record()
-        text = json_text({**question, **record} if question and isinstance(record, dict) else record)
-    elif output.form == "csv":
-        text = page.csv()
-        if output.path is not None and not output.quiet:
-            beside = _terminal_text(page.summary(), output._replace(path=None))
-    elif output.form == "markdown":
-        text = page.markdown()
-    else:
-        text = _terminal_text(page.blocks(), output)
-    return text, beside
+        beside = ""
+        if output.form == "json":
+            record = page.record()
+            text = json_text({**question, **record} if question and isinstance(record, dict) else record)
+        elif output.form == "csv":
+            text = page.csv()
+            if output.path is not None and not output.quiet:
+                beside = _terminal_text(page.summary(), output._replace(path=None))
+        elif output.form == "markdown":
+            text = page.markdown()
+        else:
+            text = _terminal_text(page.blocks(), output)
+        return (text, beside)
 
 
 def put(text: str, path: str | None, *, quiet: bool) -> None:
@@ -177,7 +173,17 @@ def _terminal_text(blocks: Sequence[report.page.Block], output: Output) -> str:
             case Headline():
                 parts.append("\n".join(map(_wrapped, block.lines)))
             case Sketch() if not quiet:
-                parts.append(_sketch_text(block))
+                # Plot of a line with characters, on a logarithmic vertical axis.
+                import plotext
+
+                plotext.clear_figure()
+                plotext.theme("clear")
+                plotext.plot_size(min(_width(), 100), 18)
+                plotext.plot(list(block.x), list(block.y), marker="braille")
+                plotext.yscale("log")
+                plotext.xlabel(block.x_label)
+                plotext.ylabel(block.y_label)
+                parts.append(str(plotext.uncolorize(plotext.build())))
             case ShareBar() if not quiet:
                 parts.append(_bar_text(block.parts))
             case Remarks():
@@ -185,7 +191,8 @@ def _terminal_text(blocks: Sequence[report.page.Block], output: Output) -> str:
                 if everything and told:
                     parts.append("\n".join(_wrapped(f"- {line}", "  ") for line in block.lines))
     if not quiet and (more or left_out):
-        parts.append(_hint(left_out, more=more))
+        columns = f"--csv: {', '.join(dict.fromkeys(left_out))}" if left_out else ""
+        parts.append(_wrapped("; ".join(filter(None, ("--why: assumptions and errors" if more else "", columns)))))
     lines = "\n\n".join(part.rstrip("\n") for part in parts).splitlines()
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
@@ -201,12 +208,6 @@ def first_notes(table: report.page.Table, most: int) -> tuple[str, ...]:
         if len(shown) < most and (not shown or len(table.rows) < _LONG or words_then <= _MOST_WORDS):
             shown, words = [*shown, note], words_then
     return tuple(shown)
-
-
-def _hint(left_out: Sequence[str], *, more: bool) -> str:
-    """Text that names omitted columns and notes, and the option that shows them."""
-    columns = f"--csv: {', '.join(dict.fromkeys(left_out))}" if left_out else ""
-    return _wrapped("; ".join(filter(None, ("--why: assumptions and errors" if more else "", columns))))
 
 
 def _wrapped(text: str, indent: str = "") -> str:
@@ -242,20 +243,6 @@ def _table_text(table: report.page.Table, width: int) -> tuple[str, list[str]]:
 def _width() -> int:
     """Width of the terminal, or a default without one [characters]."""
     return max(shutil.get_terminal_size((_TEXT_WIDTH, 24)).columns, _NARROWEST)
-
-
-def _sketch_text(sketch: report.page.Sketch) -> str:
-    """Plot of a line with characters, on a logarithmic vertical axis."""
-    import plotext
-
-    plotext.clear_figure()
-    plotext.theme("clear")
-    plotext.plot_size(min(_width(), 100), 18)
-    plotext.plot(list(sketch.x), list(sketch.y), marker="braille")
-    plotext.yscale("log")
-    plotext.xlabel(sketch.x_label)
-    plotext.ylabel(sketch.y_label)
-    return str(plotext.uncolorize(plotext.build()))
 
 
 def _bar_text(parts: Mapping[str, float], width: int = 60) -> str:

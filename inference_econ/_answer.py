@@ -100,8 +100,8 @@ class Shown:
         raise NotImplementedError
 
     def records(self) -> Sequence[Mapping[str, Any]]:
-        """Return the numbers of the result, one record per row."""
-        raise NotImplementedError
+        """Return the numbers of the result, one record per row; by default, the whole result is one record."""
+        return [self.record()]
 
     def to_frame(self) -> Frame:
         """Numbers of the result as a data frame, unrounded, with one row each. Column names include units.

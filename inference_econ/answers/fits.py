@@ -17,7 +17,7 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import HourPrice, Requests, Traffic
 from inference_econ.inputs.prices import UNPRICED
 from inference_econ.records.facts import facts
-from inference_econ.serving import Service, Services
+from inference_econ.serving import Service
 
 #: Longest request to try for a model without a maximum context [tokens].
 _LONGEST = 1 << 24
@@ -156,7 +156,19 @@ def _of_sizes(setup: Setup, requests: Requests, space: Space, concurrency: int) 
         If there are none.
     """
     held: dict[int, Service] = {}
-    for layouts in _offered(setup, requests, space):
+    # Layouts that fit the model. If the query sets no engine, there is one entry per engine.
+    runs = [for_engine(setup, engine) for engine in setup.engines] if has_recipes(setup) else []
+    services, reasons = [], []
+    for run in runs or [setup]:
+        try:
+            services.append(offer(run, requests, space))
+        except (InputError, NothingFitsError) as reason:
+            reasons.append(reason)
+    if not services:
+        # If no engine has a layout that fits, report first what any engine would lack.
+        offer(setup, requests, space)
+        raise reasons[0]
+    for layouts in services:
         for index in range(len(layouts)):
             service = layouts.service(index)
             other = held.get(service.accelerators)
@@ -176,22 +188,6 @@ def _of_sizes(setup: Setup, requests: Requests, space: Space, concurrency: int) 
             f"{requests.mean_context:,.0f} tokens on average"
         )
     return Fits(tuple(sorted(kept, key=lambda fit: fit.service.accelerators)), requests)
-
-
-def _offered(setup: Setup, requests: Requests, space: Space) -> list[Services]:
-    """Layouts that fit the model. If the query sets no engine, there is one entry per engine."""
-    runs = [for_engine(setup, engine) for engine in setup.engines] if has_recipes(setup) else []
-    services, reasons = [], []
-    for run in runs or [setup]:
-        try:
-            services.append(offer(run, requests, space))
-        except (InputError, NothingFitsError) as reason:
-            reasons.append(reason)
-    if not services:
-        # If no engine has a layout that fits, report first what any engine would lack.
-        offer(setup, requests, space)
-        raise reasons[0]
-    return services
 
 
 def _fit(service: Service) -> FittingInstance:

@@ -98,7 +98,14 @@ def make_grid(setup: Setup, space: Space) -> grids.InstanceGrid:
     NothingFitsError
         If the weights do not fit in the largest allowed instance.
     """
-    _check_pins(setup, space)
+    # Reject fixed parallelism degrees that contradict the setup or the space, before a grid is built.
+    degrees = [name for name in space.pins.given() if name not in ("batch", "accelerators")]
+    if space.grid == "paper" and degrees:
+        raise InputError(
+            f"{degrees[0]} cannot be fixed on the study's grid, because its degrees are not integers; fix only batch "
+            "and instance_gpus, or use grid 'whole'"
+        )
+    check_space(setup, space)
     pins, largest = space.pins, 1 if setup.assumptions.cpu.layers else space.max_accelerators
     weights = memory.weight_bytes(setup.model, setup.precision, setup.assumptions.capacity.host_weights)
     usable = setup.hardware.hbm_bytes * setup.assumptions.capacity.usable_memory
@@ -126,17 +133,6 @@ def make_grid(setup: Setup, space: Space) -> grids.InstanceGrid:
         study.batch if pins.batch is None else np.array([float(pins.batch)]),
         study.layouts,
     )
-
-
-def _check_pins(setup: Setup, space: Space) -> None:
-    """Reject fixed parallelism degrees that contradict the setup or the space, before a grid is built."""
-    degrees = [name for name in space.pins.given() if name not in ("batch", "accelerators")]
-    if space.grid == "paper" and degrees:
-        raise InputError(
-            f"{degrees[0]} cannot be fixed on the study's grid, because its degrees are not integers; fix only batch "
-            "and instance_gpus, or use grid 'whole'"
-        )
-    check_space(setup, space)
 
 
 def best_step_seconds(

@@ -432,7 +432,11 @@ def offload(
     tokens, prefix = layouts.requests.isl.mean, prefix_tokens
     if not 0 <= prefix <= tokens - 1:
         raise InputError(f"the prefix must leave at least one new token of the prompt ({tokens:g}), got {prefix:g}")
-    service = layouts.service(_cheapest(layouts))
+    # Smallest layout within 10% of the lowest cost per request.
+    per_chip = promised_rates(layouts, Targets()) / layouts.plans.accelerators
+    good = np.flatnonzero(per_chip >= (1.0 - _NEARLY) * per_chip.max())
+    smallest = good[layouts.plans.accelerators[good] == layouts.plans.accelerators[good].min()]
+    service = layouts.service(int(smallest[np.argmax(per_chip[smallest])]))
     rate = FILLED * service.most_requests_per_second if requests_per_second is None else requests_per_second
     check_rate(rate)
     price = float(money.dollars_per_second(service.accelerators, service.setup.dollars_per_accelerator_hour))
@@ -480,14 +484,6 @@ def curve(offloading: Offloading, prefixes: npt.ArrayLike) -> dict[str, Array]:
         access = reading.seconds - offloading.bytes_per_prefix / reading.bytes_per_second
         lines[reading.tier] = access + size / reading.bytes_per_second
     return lines
-
-
-def _cheapest(layouts: Services) -> int:
-    """Smallest layout within 10% of the lowest cost per request."""
-    per_chip = promised_rates(layouts, Targets()) / layouts.plans.accelerators
-    good = np.flatnonzero(per_chip >= (1.0 - _NEARLY) * per_chip.max())
-    smallest = good[layouts.plans.accelerators[good] == layouts.plans.accelerators[good].min()]
-    return int(smallest[np.argmax(per_chip[smallest])])
 
 
 def behind(service: Service, tiers: Sequence[TierSpec]) -> tuple[Tier, ...]:

@@ -80,7 +80,16 @@ class StackDistances:
             self.rooms[room] = self.rooms.get(room, 0.0) + weight
         self.hits += weight * count
         for block in reversed(chosen):
-            self._place(block)
+            if self._end >= len(self._used):
+                self._renumber()
+            former = self._last.pop(block, None)
+            if former is not None:
+                self._used[former] = 0
+                self._counts[former // _PART] -= 1
+            self._last[block] = self._end
+            self._used[self._end] = 1
+            self._counts[self._end // _PART] += 1
+            self._end += 1
         if len(last) > self.most:
             # From here on, a smaller sample of the blocks is tracked.
             self.below //= 2
@@ -101,18 +110,6 @@ class StackDistances:
     def found(self, rooms: Sequence[int]) -> list[float]:
         """Hit rates of caches with given numbers of blocks, as a share of all uses [1]."""
         return [sum(n for need, n in self.rooms.items() if need <= room) / self.followed for room in rooms]
-
-    def _place(self, block: Hashable) -> None:
-        if self._end >= len(self._used):
-            self._renumber()
-        former = self._last.pop(block, None)
-        if former is not None:
-            self._used[former] = 0
-            self._counts[former // _PART] -= 1
-        self._last[block] = self._end
-        self._used[self._end] = 1
-        self._counts[self._end // _PART] += 1
-        self._end += 1
 
     def _renumber(self) -> None:
         """Close the gaps between the positions of last uses. The dictionary has them in order."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from inference_econ import inputs
@@ -96,7 +95,10 @@ def _recorded(request: Request, *, fitted: bool) -> Requests | None:
         if name == "traffic":
             return inputs.catalog.traffic(getattr(request, name)).requests
         if name == "workloads":
-            return _mixture(request.workloads)
+            # Combine several workloads into one. Each has input tokens, output tokens and a share.
+            isl, osl, shares = zip(*request.workloads, strict=True)
+            lengths = inputs.Lengths.build({"isl": isl, "osl": osl, "shares": shares}, origin="--workloads")
+            return inputs.Requests.of_table(lengths, traffic="a mixture of workloads")
         from inference_econ.answers.traffic import trace
 
         profile, model = trace(getattr(request, name)), inputs.catalog.model(request.model)
@@ -112,19 +114,6 @@ def _recorded(request: Request, *, fitted: bool) -> Requests | None:
         for remark in remarks:
             request.tell(remark)
         return profile.traffic.requests if fitted else profile.replay
-
-
-def _mixture(workloads: Sequence[Sequence[float]]) -> Requests:
-    """Combine several workloads into one. Each has input tokens, output tokens and a share.
-
-    Raises
-    ------
-    InputError
-        If a length or the sum of the shares is invalid.
-    """
-    isl, osl, shares = zip(*workloads, strict=True)
-    lengths = inputs.Lengths.build({"isl": isl, "osl": osl, "shares": shares}, origin="--workloads")
-    return inputs.Requests.of_table(lengths, traffic="a mixture of workloads")
 
 
 def targets(request: Request, **usual: float) -> Targets:

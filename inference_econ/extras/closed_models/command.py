@@ -62,30 +62,26 @@ def infer(
     if not seen:
         raise InputError("nothing was observed; give --offer, for example --offer input=3,output=15,speed=60")
     if hour_price:
-        return _hour_price(request, seen, truth, price_over_cost or 1.0)
+        # Hourly price of a GPU implied by a token price of a known model on a known chip.
+        (offer, *others) = seen
+        output, speed = offer.dollars_per_million_output_tokens, offer.tokens_per_second
+        if others or truth is None or offer.hardware is None or output is None or speed is None:
+            raise InputError(
+                "--hour-price is of one offer of a known model: --truth MODEL --offer output=0.4,speed=40,on=h100_sxm",
+                option="hour_price",
+            )
+        # The hourly price is arbitrary, because cost is proportional to it.
+        setup = subject.setup(replace(request, model=truth, hardware=offer.hardware, price=1.0))
+        return ie.implied_hour_price(
+            ie.frontier(setup, workload.requests(request)),
+            float(output),
+            float(speed),
+            input_price=float(offer.dollars_per_million_input_tokens or 0.0),
+            price_over_cost=price_over_cost or 1.0,
+        )
     if exponent:
         return _exponents(seen, workload.requests(request))
     return ie.infer(seen, priors, samples=samples, truth=truth, progress=request.progress)
-
-
-def _hour_price(request: Request, seen: Sequence[ObservedOffer], truth: str | None, price_over_cost: float) -> Shown:
-    """Hourly price of a GPU implied by a token price of a known model on a known chip."""
-    (offer, *others) = seen
-    output, speed = offer.dollars_per_million_output_tokens, offer.tokens_per_second
-    if others or truth is None or offer.hardware is None or output is None or speed is None:
-        raise InputError(
-            "--hour-price is of one offer of a known model: --truth MODEL --offer output=0.4,speed=40,on=h100_sxm",
-            option="hour_price",
-        )
-    # The hourly price is arbitrary, because cost is proportional to it.
-    setup = subject.setup(replace(request, model=truth, hardware=offer.hardware, price=1.0))
-    return ie.implied_hour_price(
-        ie.frontier(setup, workload.requests(request)),
-        float(output),
-        float(speed),
-        input_price=float(offer.dollars_per_million_input_tokens or 0.0),
-        price_over_cost=price_over_cost,
-    )
 
 
 def _acceptance(speedup: float, draft_length: int | None, draft_cost: float) -> Shown:

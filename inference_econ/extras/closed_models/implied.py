@@ -85,10 +85,6 @@ class ImpliedHour(Shown):
             "point": self.point.record(),
         }
 
-    def records(self) -> list[Mapping[str, Any]]:
-        """List with the record as its only entry."""
-        return [self.record()]
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ImpliedAcceptance(Shown):
@@ -108,10 +104,6 @@ class ImpliedAcceptance(Shown):
     def record(self) -> dict[str, Any]:
         """Speedup and acceptance, as plain data."""
         return attributes(self, "speedup draft_length draft_cost acceptance")
-
-    def records(self) -> list[Mapping[str, Any]]:
-        """List with the record as its only entry."""
-        return [self.record()]
 
 
 def implied_hour_price(

@@ -32,7 +32,6 @@ from inference_econ.extras.closed_models.scenario_kinds import (
 )
 from inference_econ.inputs import (
     LEVELS,
-    Assumptions,
     Dtype,
     ModelSpec,
     Name,
@@ -494,18 +493,13 @@ def _error(chip: str, quantity: Quantity, uniform: Array) -> Array:
 @lru_cache(maxsize=64)
 def spread_of(chip: str, quantity: Quantity) -> tuple[float, ...] | None:
     """Error quantiles of a chip's profile for models that were left out of the fit; None if unknown."""
-    profile = profile_of(chip)
+    profile = profiles.assumed(None, catalog.hardware(chip), None)
     errors = {} if profile.calibration is None else profile.calibration.errors
     of_models = errors.get("model", {}).get(quantity)
     if of_models is not None:
         return tuple(of_models.quantiles)
     widest = error_spread(profile, quantity)
     return None if widest is None else tuple(widest.spread.quantiles)
-
-
-def profile_of(chip: str) -> Assumptions:
-    """Assumptions for frontiers on a chip."""
-    return profiles.assumed(None, catalog.hardware(chip), None)
 
 
 def manners_on(priors: Priors, chip: str | None) -> tuple[Manner, ...]:

@@ -291,7 +291,14 @@ def read(reading: Reading, basis: BasisSpec) -> float:
     own = getattr(reading, "settings", Settings())
     if isinstance(reading, FrontierReading) and reading.series is not None:
         own = own.over(_of_series(*reading.series))
-    return _READERS[type(reading)](reading, settings_under(basis, own))
+    # Settings completed from a basis, with its replacement names.
+    merged = own.over(basis.settings)
+    named = {
+        field: basis.names.get(name, name)
+        for field in ("model", "hardware", "draft")
+        if (name := getattr(merged, field)) is not None
+    }
+    return _READERS[type(reading)](reading, merged.replace(**named))
 
 
 def _of_series(name: str, label: str) -> Settings:
@@ -305,17 +312,6 @@ def _of_series(name: str, label: str) -> Settings:
     if label not in series:
         raise InputError(f"{name} has no series {label!r}; series: {', '.join(series) or 'none'}")
     return series[label]
-
-
-def settings_under(basis: BasisSpec, own: Settings) -> Settings:
-    """Settings completed from a basis, with its replacement names."""
-    merged = own.over(basis.settings)
-    named = {
-        field: basis.names.get(name, name)
-        for field in ("model", "hardware", "draft")
-        if (name := getattr(merged, field)) is not None
-    }
-    return merged.replace(**named)
 
 
 def _of_frontier(reading: FrontierReading, settings: Settings) -> float:

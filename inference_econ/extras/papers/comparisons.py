@@ -366,7 +366,20 @@ def compare_families(ask: FamilyAsk, progress: Progress | None = None) -> Compar
         raise InputError(f"the first choices cost more than the budget of ${ask.budget:g}/h: nothing to compare with")
     if base.front is None:
         frontier_of(base.settings)  # this raises an error with the reason
-    return _shown(ask, members, base, left_out)
+    ranked = sorted(members, key=lambda member: [math.inf if math.isnan(cost) else cost for cost in member.costs])
+    sizes = ("$/h",) if ask.kind == "chip" else ("10^9 parameters", "active")
+    columns = (*sizes, *(f"$ at {speed:g}" for speed in ask.speeds), "fastest", "change of time per token")
+    rows = tuple(CellRow(member.labels, _values(ask, member, base)) for member in ranked)
+    names, notes = tuple(axis.name for axis in ask.axes), (*_notes(ask, ranked, base, left_out), *ask.notes)
+    setup = setup_of(ask.common)
+    what = "variants of the chip" if ask.kind == "chip" else "variants of the model"
+    table = CellTable(f"{setup.model.name} on {setup.hardware.name}: {what}", names, columns, rows, notes)
+    drawn = [*ranked[:_LINES], *([] if base in ranked[:_LINES] else [base])]
+    lines = tuple(_line(member, base) for member in drawn if member.front is not None)
+    x_label, y_label = "tokens per second per user", "US dollars per million output tokens"
+    chart = Chart("Cost at each speed", x_label, y_label, lines, "y")
+    setups = tuple(member.front.setup for member in members if member.front is not None)
+    return Compared((table,), (chart,), setups)
 
 
 def _of_equal_parameters(common: Settings, settings: Settings, label: str) -> Settings:
@@ -402,23 +415,6 @@ def _member(labels: tuple[str, ...], settings: Settings, speeds: Sequence[float]
     assert isinstance(front, ServiceFrontier)
     curves = LayoutCurves(front)
     return Member(labels, settings, front, tuple(curves.cheapest(speed).dollars for speed in speeds))
-
-
-def _shown(ask: FamilyAsk, members: Sequence[Member], base: Member, left_out: Sequence[str]) -> Compared:
-    ranked = sorted(members, key=lambda member: [math.inf if math.isnan(cost) else cost for cost in member.costs])
-    sizes = ("$/h",) if ask.kind == "chip" else ("10^9 parameters", "active")
-    columns = (*sizes, *(f"$ at {speed:g}" for speed in ask.speeds), "fastest", "change of time per token")
-    rows = tuple(CellRow(member.labels, _values(ask, member, base)) for member in ranked)
-    names, notes = tuple(axis.name for axis in ask.axes), (*_notes(ask, ranked, base, left_out), *ask.notes)
-    setup = setup_of(ask.common)
-    what = "variants of the chip" if ask.kind == "chip" else "variants of the model"
-    table = CellTable(f"{setup.model.name} on {setup.hardware.name}: {what}", names, columns, rows, notes)
-    drawn = [*ranked[:_LINES], *([] if base in ranked[:_LINES] else [base])]
-    lines = tuple(_line(member, base) for member in drawn if member.front is not None)
-    x_label, y_label = "tokens per second per user", "US dollars per million output tokens"
-    chart = Chart("Cost at each speed", x_label, y_label, lines, "y")
-    setups = tuple(member.front.setup for member in members if member.front is not None)
-    return Compared((table,), (chart,), setups)
 
 
 def _values(ask: FamilyAsk, member: Member, base: Member) -> tuple[float | str, ...]:

@@ -45,34 +45,6 @@ _NEAR, _FAR = 10, 25
 _POINTS = 17
 
 
-def compare_kv_runahead(ask: RunaheadAsk) -> Compared:
-    """Compare prefill chains with context parallelism by all-gather.
-
-    Parameters
-    ----------
-    ask : RunaheadAsk
-        Chains, prompts and assumptions.
-
-    Returns
-    -------
-    Compared
-        Times to first token.
-
-    Raises
-    ------
-    InputError
-        If layers are not all grouped-query attention with a dense feed-forward block.
-    """
-    models = {chain.model: catalog.model(chain.model) for chain in ask.chains}
-    players = [_Player(ask, chain, models[chain.model]) for chain in ask.chains]
-    tables = [player.table(ask.contexts) for player in players]
-    summaries, methods = _summaries(ask.chains, tables), _METHODS_NOTE.format(", ".join(map(str, ask.lookup)))
-    tables[0] = replace(tables[0], notes=(*summaries, *tables[0].notes, methods, *ask.notes))
-    links = dict.fromkeys(chain.link for chain in ask.chains if chain.link is not None)
-    charts = (_chart([player for player in players if player.chain.link == link], ask.contexts) for link in links)
-    return Compared(tuple(tables), tuple(charts), tuple(models.values()))
-
-
 class _Player:
     """Prefill chain, with its look-up table of partitions."""
 
@@ -194,4 +166,12 @@ def _met(where: str, sizes: list[float]) -> str:
 
 def answer_kv_runahead(run: ScenarioRun, ask: RunaheadAsk) -> Result:
     """Run a scenario of this kind."""
-    return run.compared(compare_kv_runahead(ask), partial(spec_sources, "model"))
+    # Compare prefill chains with context parallelism by all-gather.
+    models = {chain.model: catalog.model(chain.model) for chain in ask.chains}
+    players = [_Player(ask, chain, models[chain.model]) for chain in ask.chains]
+    tables = [player.table(ask.contexts) for player in players]
+    summaries, methods = _summaries(ask.chains, tables), _METHODS_NOTE.format(", ".join(map(str, ask.lookup)))
+    tables[0] = replace(tables[0], notes=(*summaries, *tables[0].notes, methods, *ask.notes))
+    links = dict.fromkeys(chain.link for chain in ask.chains if chain.link is not None)
+    charts = (_chart([player for player in players if player.chain.link == link], ask.contexts) for link in links)
+    return run.compared(Compared(tuple(tables), tuple(charts), tuple(models.values())), partial(spec_sources, "model"))

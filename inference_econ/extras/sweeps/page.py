@@ -198,7 +198,13 @@ def sweep(
     check_work(combinations, _missing(at, combinations), processes)
     with _held(at):
         todo = list(_missing(at, combinations))
-        _write_manifest(at, spec, combinations)
+        manifest = {
+            "digest": combinations.digest,
+            "facts": combinations.facts,
+            "version": metadata.version("inference-econ"),
+            "scenario": spec.model_dump(mode="json", exclude_unset=True),
+        }
+        write_text(at / SWEEP, json.dumps(manifest, indent=1) + "\n")
         _write(at, combinations, todo, processes, progress)
     return load_sweep(at)
 
@@ -305,16 +311,6 @@ def _check_same(folder: Path, combinations: Combinations) -> None:
             f"{folder}: was started with other facts (release {manifest['version']}, or files of chips, models or "
             "presets that have changed since); give a new folder, because old and new rows would be mixed"
         )
-
-
-def _write_manifest(folder: Path, spec: Scenario, combinations: Combinations) -> None:
-    manifest = {
-        "digest": combinations.digest,
-        "facts": combinations.facts,
-        "version": metadata.version("inference-econ"),
-        "scenario": spec.model_dump(mode="json", exclude_unset=True),
-    }
-    write_text(folder / SWEEP, json.dumps(manifest, indent=1) + "\n")
 
 
 @contextmanager

@@ -16,7 +16,6 @@ from inference_econ.answers.launching.plan import Start
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError
 from inference_econ.records.files import check_page, write_text
-from inference_econ.records.sources import UsedSource
 from inference_econ.records.texts import Amount
 from inference_econ.report import charts
 from inference_econ.report.headings import formats_title, price_label
@@ -130,6 +129,23 @@ def section(question: Asked) -> Section:
     page = question.page
     answer, start = page.conclusion(), page.start()
     tables = [_without(table, "".join(answer)) for table in page.tables()]
+    # Lines that `--why` prints.
+    lines: list[str] = []
+    for block in page.blocks():
+        match block:
+            case Table():
+                lines += block.why
+            case Remarks():
+                lines += block.lines
+    # References with their fields, in order of use.
+    used = page.sources()
+    fields: dict[tuple[str, str], list[str]] = {}
+    titles: dict[tuple[str, str], tuple[str, str]] = {}
+    for source in used:
+        record = source.record()
+        key = record["ref"], record["file"]
+        fields.setdefault(key, []).append(record["field"])
+        titles[key] = record.get("title", record["where"]), record.get("url", "")
     return Section(
         question,
         page.question(),
@@ -140,9 +156,9 @@ def section(question: Asked) -> Section:
         _sliders(page, answer, tables),
         page.mix(),
         "" if start is None else script(start, question.engine),
-        _basis(page),
+        list(dict.fromkeys(lines)),
         list(dict.fromkeys(map(_facts, page.setups()))),
-        _references(page.sources()),
+        [Reference(*titles[key], key[1], _some(names)) for key, names in fields.items()],
     )
 
 
@@ -205,34 +221,10 @@ def _round(value: float) -> float:
     return max(round(value, 2), 0.01)
 
 
-def _basis(page: Page) -> list[str]:
-    """Lines that ``--why`` prints."""
-    lines: list[str] = []
-    for block in page.blocks():
-        match block:
-            case Table():
-                lines += block.why
-            case Remarks():
-                lines += block.lines
-    return list(dict.fromkeys(lines))
-
-
 def _facts(setup: Setup) -> tuple[str, ...]:
     """Facts of a setup: model, chip, price, formats and assumptions."""
     price = "" if setup.price is None else price_label(setup.hardware, setup.hour_price)
     return setup.model.name, setup.hardware.name, price, formats_title(setup), setup.assumptions.name
-
-
-def _references(used: Sequence[UsedSource]) -> list[Reference]:
-    """References with their fields, in order of use."""
-    fields: dict[tuple[str, str], list[str]] = {}
-    titles: dict[tuple[str, str], tuple[str, str]] = {}
-    for source in used:
-        record = source.record()
-        key = record["ref"], record["file"]
-        fields.setdefault(key, []).append(record["field"])
-        titles[key] = record.get("title", record["where"]), record.get("url", "")
-    return [Reference(*titles[key], key[1], _some(names)) for key, names in fields.items()]
 
 
 def _some(names: Sequence[str]) -> str:

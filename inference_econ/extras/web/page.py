@@ -222,9 +222,19 @@ def text(question: str, fields: Fields, answer: Answer) -> str:
     specifications = {name: charts.specification(chart) for name, chart in shown.items()}
     titles = {name: _title(chart) for name, chart in specifications.items()}
     record = {} if answer.page is None else answer.page.plain()
+    tables = [] if answer.page is None else answer.page.tables()
     return json_text(
         {
-            "html": _html(question, fields, answer, titles),
+            "html": templates()
+            .get_template("answer.html.j2")
+            .render(
+                figures=titles,
+                text=answer.text,
+                tables=tables,
+                command=answer.command,
+                links={form: address(question, fields, form) for form in _forms(answer, pictures=bool(titles))},
+                notes=[note for table in tables for note in table.notes],
+            ),
             "charts": specifications,
             "series": [_series(row, fields) for row in record.get("series", [])] if question == "compare" else [],
             "runs": _runs(record["rows"]) if question == "validate" else [],
@@ -298,22 +308,6 @@ def _title(specification: Mapping[str, object]) -> str:
     """Title of a chart."""
     title = specification.get("title")
     return str(title.get("text", "")) if isinstance(title, dict) else str(title or "Picture")
-
-
-def _html(question: str, fields: Fields, answer: Answer, figures: Mapping[str, str]) -> str:
-    tables = [] if answer.page is None else answer.page.tables()
-    return (
-        templates()
-        .get_template("answer.html.j2")
-        .render(
-            figures=figures,
-            text=answer.text,
-            tables=tables,
-            command=answer.command,
-            links={form: address(question, fields, form) for form in _forms(answer, pictures=bool(figures))},
-            notes=[note for table in tables for note in table.notes],
-        )
-    )
 
 
 def _forms(answer: Answer, *, pictures: bool) -> Sequence[str]:

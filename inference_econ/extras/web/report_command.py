@@ -51,12 +51,7 @@ def _answer(request: Request, text: str, to: str | None) -> document.Asked:
         return _saved(request, text, to)
     if text and Path(text).is_dir():
         return _swept(text)
-    words = _words(text)
-    return _answered(request, ["paper", "run", *words] if len(words) == 1 and not is_command(words[0]) else words, to)
-
-
-def _words(text: str) -> list[str]:
-    """Words of a command line, without the program name."""
+    # Words of a command line, without the program name.
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -67,7 +62,7 @@ def _words(text: str) -> list[str]:
             f'{text!r}: no query; write for example "frontier llama_3_70b h100_sxm --weights fp8", a scenario, '
             "or answer.json"
         )
-    return words
+    return _answered(request, ["paper", "run", *words] if len(words) == 1 and not is_command(words[0]) else words, to)
 
 
 def _answered(request: Request, words: Sequence[str], to: str | None) -> document.Asked:

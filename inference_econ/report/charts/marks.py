@@ -301,21 +301,16 @@ def points(chart: Plot, charts: Sequence[Plot], labels: Sequence[str]) -> list[a
         lines = [line for line in chart.lines if line.points and (bool(line.beside), line.hollow) == (beside, hollow)]
         rows = [{**row, "kind": line.label} for line in lines for row in line_rows(line)]
         if rows:
-            drawn.append(_points(chart, rows, shapes, colour(labels) if beside else None, hollow=hollow))
+            colours = colour(labels) if beside else None
+            ranges = [theme.SHAPES[index % len(theme.SHAPES)] for index in range(len(shapes))]
+            shape = kinds(alt.Shape, "kind", shapes, ranges, columns=1)
+            style: Row = {"opacity": theme.MEASURED, "size": 45} if colours else {"size": 80}
+            style |= {"filled": not hollow, "strokeWidth": 2} if hollow else {"filled": True}
+            channels = {**positions(chart), "shape": shape, "tooltip": tooltips(chart, rows)}
+            if colours is not None:
+                channels["color"] = colours
+            drawn.append(encoded(alt.Chart(data(rows)).mark_point(**style), **channels))
     return drawn
-
-
-def _points(
-    chart: Plot, rows: Sequence[Row], shapes: Sequence[str], colours: alt.Color | None, *, hollow: bool
-) -> alt.Chart:
-    ranges = [theme.SHAPES[index % len(theme.SHAPES)] for index in range(len(shapes))]
-    shape = kinds(alt.Shape, "kind", shapes, ranges, columns=1)
-    style: Row = {"opacity": theme.MEASURED, "size": 45} if colours else {"size": 80}
-    style |= {"filled": not hollow, "strokeWidth": 2} if hollow else {"filled": True}
-    channels = {**positions(chart), "shape": shape, "tooltip": tooltips(chart, rows)}
-    if colours is not None:
-        channels["color"] = colours
-    return encoded(alt.Chart(data(rows)).mark_point(**style), **channels)
 
 
 def tooltips(chart: Plot, rows: Sequence[Row]) -> Any:

@@ -119,19 +119,15 @@ def roofline_chart(roof: RooflinePicture, title: str) -> alt.LayerChart:
 
     The distance from a marker to the roof shows time that other resources take.
     """
-    axes = _axes(roof)
+    # Ranges that include all operators and ridge points.
+    across = [*(point.flop_per_byte for point in roof.points), *_ridges(roof).values()]
+    least, most = min(across) / 3.0, max(across) * 8.0
+    up = [point.flops_per_second for point in roof.points]
+    axes = _Axes(least, most, min([*up, least * roof.bytes_per_second]) / 2.0, max([*up, *roof.peaks.values()]) * 2.5)
     layers = [*_roofs(roof, axes), _operators(roof, axes), *_names(roof, axes)]
     area = f"Area: share of the step; {100 * roof.left_out:.0f} % of it is without arithmetic."
     heading = marks.chart_heading(f"{title}\n{area}", theme.WIDE)
     return alt.LayerChart(layer=layers, title=heading, width=theme.WIDE, height=_HEIGHT)
-
-
-def _axes(roof: RooflinePicture) -> _Axes:
-    """Ranges that include all operators and ridge points."""
-    across = [*(point.flop_per_byte for point in roof.points), *_ridges(roof).values()]
-    least, most = min(across) / 3.0, max(across) * 8.0
-    up = [point.flops_per_second for point in roof.points]
-    return _Axes(least, most, min([*up, least * roof.bytes_per_second]) / 2.0, max([*up, *roof.peaks.values()]) * 2.5)
 
 
 def _ridges(roof: RooflinePicture) -> dict[str, float]:

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from inference_econ.answers.deployments.deployment import Deployment
-from inference_econ.answers.deployments.margin import Margin
 from inference_econ.answers.deployments.most_traffic import MostTraffic, output_record
 from inference_econ.answers.deployments.recommend import Recommendation, Users, first_before_second
 from inference_econ.answers.deployments.service_record import under_load
@@ -69,7 +68,14 @@ class RecommendationPage(AnswerPage[Recommendation]):
             "'limited by': the constraint that a fleet with one replica less would violate.",
         ]
         if self.answer.margin:
-            why.insert(0, _margin_note(self.answer.margin))
+            # Sentence on the capacity above the load.
+            margin = self.answer.margin
+            parts = [
+                *([f"{100 * margin.headroom:g}% headroom"] if margin.headroom else ()),
+                *([f"{margin.spare} spare replica{'s' * (margin.spare > 1)}"] if margin.spare else ()),
+                *([f"at most {100 * margin.utilization:g}% utilization"] if margin.utilization < 1.0 else ()),
+            ]
+            why.insert(0, f"Replicas include {', '.join(parts)}. Costs and latencies are for the requested load.")
         if self.answer.users is not None:
             why.insert(0, _users_note(self.answer.users, self.answer[0]))
         return (with_notes(recommend_table(self.answer, targets), notes, why),)
@@ -105,16 +111,6 @@ class RecommendationPage(AnswerPage[Recommendation]):
     def start(self) -> Start:
         """Cheapest deployment."""
         return start_of(self.answer[0], self.answer.targets, "the first row")
-
-
-def _margin_note(margin: Margin) -> str:
-    """Sentence on the capacity above the load."""
-    parts = [
-        *([f"{100 * margin.headroom:g}% headroom"] if margin.headroom else ()),
-        *([f"{margin.spare} spare replica{'s' * (margin.spare > 1)}"] if margin.spare else ()),
-        *([f"at most {100 * margin.utilization:g}% utilization"] if margin.utilization < 1.0 else ()),
-    ]
-    return f"Replicas include {', '.join(parts)}. Costs and latencies are for the requested load."
 
 
 def _users_note(users: Users, best: Deployment) -> str:

@@ -17,6 +17,7 @@ from inference_econ.extras.servers.measurements import _record
 from inference_econ.extras.servers.measurements._record import Load, Measurement, Skipped, UnusableRowError
 from inference_econ.inputs import foreign_yaml, read_text
 from inference_econ.inputs.workload import percentiles
+from inference_econ.records.plain import finite_or_none
 
 Json = Mapping[str, Any]
 #: Seconds by measure (ttft, tpot, e2e) and statistic (mean, p50, p99).
@@ -417,7 +418,23 @@ def _inference_perf(run: Json) -> BenchmarkRun:
 def _llm_d(run: Json) -> BenchmarkRun:
     """Read llm-d's benchmark report 0.1, 0.2 and 0.2.1: statistics with units, the load, and the stack."""
     if str(run["version"]) == "0.1":
-        return _llm_d_first(run)
+        # Read llm-d's benchmark report 0.1, whose stages may differ in load: the mean concurrency by Little's law.
+        metrics, data = nested_value(run, "metrics"), nested_value(run, "scenario", "data")
+        requests, server = nested_value(metrics, "requests"), nested_value(run, "scenario", "server")
+        check_failures(requests.get("failures"), requests.get("total"))
+        latencies = _blocks(nested_value(metrics, "latency"), "time_per_output_token")
+        completed = needed(nested_value(metrics, "throughput"), "requests_per_sec")
+        return BenchmarkRun(
+            latencies=latencies,
+            **numbers(
+                metrics,
+                throughput="throughput.output_tokens_per_sec",
+                total_throughput="throughput.total_tokens_per_sec",
+            ),
+            **numbers(data, isl="input_distribution.mean", osl="output_distribution.mean"),
+            **under_way(completed, latencies.get(("e2e", "mean")), optional(requests, "total")),
+            told=MeasuredServer(model=str(server.get("model_name") or ""), engine=str(server.get("type") or "")),
+        )
     if not str(run["version"]).startswith("0.2"):
         raise UnusableRowError(
             f"benchmark reports of llm-d are read in versions 0.1, 0.2 and 0.2.1, got {run['version']}"
@@ -435,26 +452,6 @@ def _llm_d(run: Json) -> BenchmarkRun:
         ),
         **offered(load.get("rate_qps"), load.get("concurrency"), optional(whole, "requests.total")),
         told=_engine_of(nested_value(run, "scenario", "stack") or []),
-    )
-
-
-def _llm_d_first(run: Json) -> BenchmarkRun:
-    """Read llm-d's benchmark report 0.1, whose stages may differ in load: the mean concurrency by Little's law."""
-    metrics, data = nested_value(run, "metrics"), nested_value(run, "scenario", "data")
-    requests, server = nested_value(metrics, "requests"), nested_value(run, "scenario", "server")
-    check_failures(requests.get("failures"), requests.get("total"))
-    latencies = _blocks(nested_value(metrics, "latency"), "time_per_output_token")
-    completed = needed(nested_value(metrics, "throughput"), "requests_per_sec")
-    return BenchmarkRun(
-        latencies=latencies,
-        **numbers(
-            metrics,
-            throughput="throughput.output_tokens_per_sec",
-            total_throughput="throughput.total_tokens_per_sec",
-        ),
-        **numbers(data, isl="input_distribution.mean", osl="output_distribution.mean"),
-        **under_way(completed, latencies.get(("e2e", "mean")), optional(requests, "total")),
-        told=MeasuredServer(model=str(server.get("model_name") or ""), engine=str(server.get("type") or "")),
     )
 
 
@@ -574,12 +571,6 @@ class Scrape:
     engine: str
     model: str
     samples: Mapping[str, float]
-
-
-def is_scrape(text: str) -> bool:
-    """Check whether a text is a metrics page, by its first words."""
-    start = text.lstrip()[:4096]
-    return start.startswith(("# HELP", "# TYPE")) or any(f"{engine}:" in start for engine in _ENGINES)
 
 
 def window(before: Scrape, after: Scrape, seconds: float) -> BenchmarkRun:
@@ -771,7 +762,8 @@ def _runs(path: Path) -> list[Json | str]:
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not a text file in UTF-8 ({error.reason})") from error
     suffix = path.suffix.lower()
-    if is_scrape(text):
+    start = text.lstrip()[:4096]
+    if start.startswith(("# HELP", "# TYPE")) or any(f"{engine}:" in start for engine in _ENGINES):
         return [text]
     if suffix in (".prom", ".txt"):
         raise InputError(f"{path}: no page of metrics of vLLM (vllm:...) or SGLang (sglang:...), as /metrics has them")
@@ -832,19 +824,15 @@ def _measured(path: Path, name: str, data: Json | str, server: MeasuredServer) -
         pp=pp,
         ep=server.ep or told.ep,
         kv=_record.cache_format(_record.format_name(server.kv), fields["hardware"]),
-        isl=_known(run.isl),
-        osl=_known(run.osl),
-        cached=(_known(run.isl) or 0.0) * run.cached_share,
+        isl=finite_or_none(run.isl),
+        osl=finite_or_none(run.osl),
+        cached=(finite_or_none(run.isl) or 0.0) * run.cached_share,
         draft_tokens=server.draft_tokens,
         statistic="median" if middle == "p50" else "mean",
         ttft_seconds=run.latencies.get(("ttft", middle)),
         tpot_seconds=run.latencies.get(("tpot", middle)),
         request_seconds=run.latencies.get(("e2e", middle)),
-        output_tokens_per_second_per_accelerator=_known(run.throughput / chips),
+        output_tokens_per_second_per_accelerator=finite_or_none(run.throughput / chips),
         total_tokens_per_second_per_accelerator=run.total_throughput and run.total_throughput / chips,
         **{name: getattr(run, name) for name in _SAME},
     )
-
-
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value

@@ -34,6 +34,7 @@ from inference_econ.extras.servers.measurements import FULL_LOADS, Measurement, 
 from inference_econ.formulas.speculation import expected_tokens_by_position
 from inference_econ.inputs import Assumptions, catalog
 from inference_econ.inputs.units import integer
+from inference_econ.records.plain import finite_or_none
 from inference_econ.serving import Server, Service, Services, Trace, every_service, loaded
 from inference_econ.serving.services import services
 from inference_econ.serving.simulation import arrivals, simulator
@@ -225,7 +226,16 @@ def workers(
     spread = float(pool.ep or 1) if has_experts(model) else 1.0
     groups, depth = single * pool.dp * pool.pp, single * pool.pp
     plans = Plans(single * stage * pool.pp, groups, depth, single * pool.tp, single * spread, whole=True)
-    setup = _setup(row, requests, _cut(assumptions, _cuts(model, plans, pool, assumptions))).for_role(apart=apart)
+    # Ways to split matrices that a layout allows, at least one.
+    problems = {
+        cut: [problem for problem in indivisible(model, plans, cut, assumptions) if np.any(problem.where)]
+        for cut in assumptions.layout.tensor_layouts
+    }
+    possible = tuple(cut for cut, reasons in problems.items() if not reasons)
+    if not possible:
+        problem = problems[assumptions.layout.tensor_layouts[-1]][0]
+        raise InputError(f"{problem.text} (tp={pool.tp}, dp={pool.dp}, pp={pool.pp}, ep={pool.ep})")
+    setup = _setup(row, requests, _cut(assumptions, possible)).for_role(apart=apart)
     speculation = speculation_of(row)
     weights, per_request, available = _memory(row, setup, plans, speculation)
     slots = min(
@@ -333,21 +343,6 @@ def memory_shortage(row: Measurement, service: Service) -> str:
         return ""
     needed, present = (value / _GB for value in (weights + per_request, max(available, 0.0)))
     return f"weights and one request need {needed:,.1f} GB of the {present:,.1f} GB there are: predicted as if it ran"
-
-
-def _cuts(
-    model: inputs.ModelSpec, plans: Plans, pool: RecordedPool, assumptions: inputs.Assumptions
-) -> tuple[inputs.TensorLayout, ...]:
-    """Ways to split matrices that a layout allows, at least one."""
-    problems = {
-        cut: [problem for problem in indivisible(model, plans, cut, assumptions) if np.any(problem.where)]
-        for cut in assumptions.layout.tensor_layouts
-    }
-    possible = tuple(cut for cut, reasons in problems.items() if not reasons)
-    if not possible:
-        problem = problems[assumptions.layout.tensor_layouts[-1]][0]
-        raise InputError(f"{problem.text} (tp={pool.tp}, dp={pool.dp}, pp={pool.pp}, ep={pool.ep})")
-    return possible
 
 
 def _cut(assumptions: inputs.Assumptions, cuts: tuple[inputs.TensorLayout, ...]) -> inputs.Assumptions:
@@ -905,8 +900,8 @@ def _prediction(
     """Prediction from the completed rate and the latencies of an instance."""
     steps = service.requests.decode_steps
     output = rate * service.requests.osl.mean / service.accelerators
-    request = _known(ttft + steps * tpot)
-    return Prediction(row, _known(ttft), tpot if steps > 0 else None, request, output, idle=idle)
+    request = finite_or_none(ttft + steps * tpot)
+    return Prediction(row, finite_or_none(ttft), tpot if steps > 0 else None, request, output, idle=idle)
 
 
 def _disaggregated(rows: Sequence[Measurement], assumptions: Assumptions) -> list[Prediction]:
@@ -941,11 +936,7 @@ def _disaggregated(rows: Sequence[Measurement], assumptions: Assumptions) -> lis
             typical = np.median if row.statistic == "median" else np.mean
             ttft, tpot, rate = float(typical(ttfts)), float(typical(run.tpot)), steps.size / run.seconds
         output = rate * requests.osl.mean / row.accelerators
-        request = _known(ttft + requests.decode_steps * tpot)
+        request = finite_or_none(ttft + requests.decode_steps * tpot)
         idle = row.load != "rate" and row.concurrency is not None and row.concurrency <= 1.0
-        predictions.append(Prediction(row, _known(ttft), tpot, request, output, idle=idle))
+        predictions.append(Prediction(row, finite_or_none(ttft), tpot, request, output, idle=idle))
     return _checked(predictions, reading, writing)
-
-
-def _known(value: float) -> float | None:
-    return value if math.isfinite(value) else None
