@@ -502,7 +502,6 @@ def _split(way: Way, run: RolloutRun, generate: Callable[[int], Generation], lea
     """
 
     @cache
-    @cache
     def with_instances(number: int) -> RolloutRun:
         made, rest = generate(number), run.accelerators - number * run.service.accelerators
         return replace(
