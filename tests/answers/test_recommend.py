@@ -372,6 +372,13 @@ def test_by_rate_and_by_chips_the_answers_agree(arrangement: Arrangement, target
     assert less.replicas * less.load.requests_per_second <= 1.1 * rate
 
 
+@pytest.mark.parametrize(("arrangement", "chips"), [("aggregated", 8), ("disaggregated", 16), ("disaggregated", 24)])
+def test_the_rate_of_a_number_of_chips_takes_no_more_chips(arrangement: Arrangement, chips: int) -> None:
+    targets = Targets(1.0, 0.04)
+    most = most_traffic(candidates(arrangement), Means(accelerators=chips), targets)[0]
+    assert recommend(candidates(arrangement), most.requests_per_second, targets)[0].accelerators <= chips
+
+
 def test_no_fleet_is_cheaper_than_the_frontier_at_its_speed() -> None:
     """Deployments for a rate have any number of instances, and groups of a frontier fill nodes (12 %)."""
     front = service_frontier(candidates())

@@ -40,6 +40,8 @@ from inference_econ.serving import Loaded, check_rate
 
 #: Maximum number of instances of one kind [1].
 _MOST = 10**7
+#: Share by which a rate may exceed a capacity [1], so that the last digit of a rate adds no instance.
+_LAST_DIGIT = 1e-9
 #: Search time per pair of layouts and required prefill instance, with a TTFT SLO [s]: 3 s for 5,700 instances.
 _SECONDS = 1e-7
 
@@ -167,7 +169,8 @@ class _Search:
     def __init__(self, pools: Pools, rate: float, terms: DisaggregationTerms) -> None:
         self.pools, self.rate = pools, rate
         self.targets, self.scv, self.fullest = terms.kept, terms.arrival_scv, terms.fullest_reading
-        self.busy, self.working = per_request(pools, terms.targets)
+        # Numbers of instances are rounded up from these times.
+        self.busy, self.working = (seconds * (1.0 - _LAST_DIGIT) for seconds in per_request(pools, terms.targets))
         self.reading = pools.prefill.dollars_per_second * 3600.0
         self.decoding = pools.decode.dollars_per_second * 3600.0
         self.least = np.ceil(rate * self.busy / self.fullest)
@@ -225,7 +228,7 @@ class _Search:
 
     def _enough(self, reader: int, writer: int, count: int) -> bool:
         most = self.fullest * float(prefill_rates(self.pools, reader, writer, count)[-1])
-        return self.rate <= most * (1.0 + 1e-9)
+        return self.rate <= most * (1.0 + _LAST_DIGIT)
 
     def _kept(self, reader: int, writer: int, groups: int, count: int) -> bool:
         return self.targets.first_violated(self._fleet(reader, writer, groups, count).load) is None
