@@ -14,7 +14,7 @@ from typing import Any
 
 from inference_econ._types import Progress
 from inference_econ._work import in_words, stop
-from inference_econ.errors import InputError
+from inference_econ.errors import InputError, unsafe_character
 from inference_econ.extras.sweeps.combinations import (
     DIGEST,
     INDEX,
@@ -283,9 +283,12 @@ def _manifest(folder: Path) -> dict[str, Any] | None:
         return None
     try:
         manifest = json.loads(read_text(folder / SWEEP, _MAX_BYTES, rewritten=True))
-    except ValueError as error:
+        unsafe = unsafe_character(manifest)
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{folder / SWEEP}: damaged ({error}); give a new folder") from error
-    if not isinstance(manifest, dict) or not {"digest", "facts", "version", "scenario"} <= manifest.keys():
+    keys = {"digest": str, "facts": str, "version": str, "scenario": dict}
+    texts = isinstance(manifest, dict) and all(isinstance(manifest.get(key), kind) for key, kind in keys.items())
+    if unsafe or not texts:
         raise InputError(f"{folder / SWEEP}: not what a sweep writes; give a new folder")
     return manifest
 

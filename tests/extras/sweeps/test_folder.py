@@ -112,7 +112,17 @@ def test_facts_and_rows_of_another_release_are_refused(begun: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"), [("{", r"damaged \(.*\); give a new folder"), ("[]", "not what a sweep writes")]
+    ("text", "message"),
+    [
+        ("{", r"damaged \(.*\); give a new folder"),
+        (100_000 * "[", r"damaged \(.*\); give a new folder"),
+        ("[]", "not what a sweep writes"),
+        ('{"digest": "d", "facts": "f", "version": "v", "scenario": "s"}', "not what a sweep writes"),
+        (
+            '{"digest": "d", "facts": "f", "version": "v", "scenario": {"name": "\\u001b[2J"}}',
+            "not what a sweep writes",
+        ),
+    ],
 )
 def test_a_damaged_manifest_is_refused(begun: Path, text: str, message: str) -> None:
     (begun / "sweep.json").write_text(text)

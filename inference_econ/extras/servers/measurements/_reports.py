@@ -210,6 +210,11 @@ def optional(run: Json, path: str, factor: float = 1.0) -> float | None:
     return None if value is None else _record.positive(value, name) * factor
 
 
+def degree(run: Json, key: str) -> int | None:
+    """Number of ranks or replicas [1]; None if it is missing or 0. See :func:`needed` for the errors."""
+    return int(needed(run, key)) if run.get(key) else None
+
+
 def numbers(run: Json, **paths: str) -> dict[str, Any]:
     """Fields of a run from dotted paths; see :func:`optional`."""
     return {field: value for field, path in paths.items() if (value := optional(run, path)) is not None}
@@ -467,15 +472,15 @@ def _engine_of(stack: Sequence[Json]) -> MeasuredServer:
         return MeasuredServer()
     (engine,) = engines
     chip, degrees = nested_value(engine, "accelerator"), nested_value(engine, "accelerator", "parallelism")
-    replicas, tool = int(engine.get("replicas") or 1), str(engine.get("tool") or "")
+    ep, tool = degree(degrees, "ep") or 1, str(engine.get("tool") or "")
     return MeasuredServer(
         model=str(nested_value(engine, "model", "name") or ""),
         hardware=str(chip.get("model") or ""),
         engine=_LLM_D.get(tool, f"{tool} {engine.get('tool_version') or ''}".strip()),
-        tp=degrees.get("tp"),
-        dp=(degrees.get("dp") or 1) * replicas,
-        pp=degrees.get("pp"),
-        ep=degrees.get("ep") if (degrees.get("ep") or 1) > 1 else None,
+        tp=degree(degrees, "tp"),
+        dp=(degree(degrees, "dp") or 1) * (degree(engine, "replicas") or 1),
+        pp=degree(degrees, "pp"),
+        ep=ep if ep > 1 else None,
     )
 
 
@@ -506,7 +511,7 @@ def _inferencex(run: Json) -> BenchmarkRun:
             weights=str(run.get("precision") or ""),
             tp=1 if is_true["dp_attention"] else tp,
             dp=tp if is_true["dp_attention"] else 1,
-            ep=int(run["ep"]) if run.get("ep") else None,
+            ep=degree(run, "ep"),
         ),
     )
 
