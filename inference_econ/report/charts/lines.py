@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import altair as alt
 
@@ -52,8 +53,9 @@ def panel(layers: Sequence[alt.Chart], title: str) -> alt.LayerChart:
 def together(shown: Sequence[alt.LayerChart], title: str) -> alt.ConcatChart:
     """Charts in a row, with a title above and a common legend below."""
     wide = marks.chart_heading(title, len(shown) * theme.NARROW)
-    shared = alt.ScaleResolveMap(**dict.fromkeys(_SHARED, "shared"))
-    return alt.ConcatChart(concat=list(shown), columns=len(shown), title=wide, resolve=alt.Resolve(scale=shared))
+    channels: dict[str, Any] = dict.fromkeys(_SHARED, "shared")
+    resolve = alt.Resolve(scale=alt.ScaleResolveMap(**channels))
+    return alt.ConcatChart(concat=list(shown), columns=len(shown), title=wide, resolve=resolve)
 
 
 def _layers(chart: Plot, charts: Sequence[Plot], name: str, clicked: alt.Parameter | None = None) -> list[alt.Chart]:
