@@ -1,7 +1,7 @@
 """Results of queries, one module per command. ``report`` and ``cli`` have modules with the same names.
 
-Functions take a :class:`~inference_econ.engine.Setup` and the inputs of a query. Each function returns a frozen
-dataclass with the result. The method ``subjects`` of the result lists the deployments. ``report`` formats results.
+Functions take a :class:`~inference_econ.engine.Setup` and the inputs of a query, and return a frozen dataclass. The
+method ``subjects`` of a result lists its deployments. ``report`` formats results.
 
 Other packages import the modules of this package and of ``disaggregated`` (prefill and decode pools).
 """

@@ -79,7 +79,7 @@ class Assessment(Shown):
     predicted: ComparedPoint | None
     """Prediction for the measured GPUs, batch and layout. The fastest layout is used if the layout is not given.
 
-    None for decode steps if the batch does not fit.
+    None if decode steps are compared and the batch does not fit.
     """
     tried: int
     """Number of layouts among which the predicted layout was selected [1]."""
@@ -190,7 +190,10 @@ class Assessment(Shown):
         }
 
     def records(self) -> list[dict[str, object]]:
-        """Return one record per deployment, the measured point first. Each has the time of each part of a step."""
+        """Return one record per deployment, the measured point first.
+
+        Records have the time of each group of operators in a step.
+        """
         measured = asdict(self.measured)
         measured |= {"unexplained_seconds": self.unexplained_seconds}
         rows: list[dict[str, object]] = [{"deployment": "measured", **measured}]
@@ -309,8 +312,8 @@ def assess_service(
 def _with_concurrency(candidate: Candidate, concurrency: float) -> Candidate:
     """Also evaluate an aggregated candidate deployment at a concurrency [1]; return disaggregated candidates unchanged.
 
-    The measured concurrency may lie between two concurrencies of the search. Without the added points, the measured
-    server could appear better than the frontier.
+    The search has only some concurrencies. A measured server between two of them could otherwise appear better than the
+    frontier.
     """
     if candidate.pools is not None:
         return candidate
@@ -356,7 +359,7 @@ def _point(service: Service, concurrency: float) -> SteadyService:
 def _fastest(layouts: Services, concurrency: float) -> tuple[SteadyService, int]:
     """Fastest layout at a concurrency, and its maximum concurrency [1].
 
-    Only layouts that fit the most requests compete.
+    If no layout fits the concurrency, only layouts with the highest maximum concurrency compete.
     """
     services = [layouts.service(index) for index in range(len(layouts))]
     most = min(concurrency, max(service.slots for service in services))

@@ -106,14 +106,14 @@ def bracket_capacity(
     most : int
         Largest number [1].
     stride : float
-        Largest factor between two numbers in a row [1]. It applies until the search has found a number that meets the
-        SLOs and a number that misses one.
+        Largest factor between two numbers in a row [1]. The factor applies until the search has numbers that meet and
+        miss the SLOs.
     rising : bool
         True if larger numbers miss SLOs, False if smaller numbers do.
 
     Notes
     -----
-    Each evaluation may be a simulation, so the search makes few of them. The number has the relative tolerance
+    The search makes few evaluations, because an evaluation may be a simulation. The number has the relative tolerance
     :data:`NEAR`. Between a number that meets the SLOs and one that misses them, ln(latency / SLO) is interpolated
     linearly. The next number is the one for which the interpolated value is 0.
     """

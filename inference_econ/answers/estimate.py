@@ -73,7 +73,7 @@ class DeploymentEstimate(Shown):
     def records(self) -> list[Mapping[str, Any]]:
         """Return one record per concurrency, with the ends of the 80% intervals.
 
-        Concurrency and request rate are totals over all replicas. Other values are for one request or one GPU.
+        Concurrency and request rate are totals over all replicas. The remaining values are for a single request or GPU.
         """
         rows: list[Mapping[str, Any]] = []
         for record, _ in self.states.bounded_points():

@@ -71,13 +71,13 @@ class Explanation(Shown):
     prompt : float or None
         Prompt tokens per sequence in a prefill step [tokens]; None for a decode step.
     in_machines_seconds : float or None
-        Step time on ordinary machines of eight GPUs [s]. This step time assumes that the fast link connects only these
-        GPUs. None if the fast link connects at most eight GPUs, or if machines have no network.
+        Step time on ordinary machines of eight GPUs [s]. On these machines, the fast link connects only eight GPUs.
+        None if the fast link connects at most eight GPUs, or if machines have no network.
     streamed_bytes, paged_bytes : float
         Weights, and KV cache, that each GPU reads from host memory per step [B].
     beside_seconds : float or None
         Step time of a variant, for comparison [s]. If the assumptions store no KV cache, the variant stores one. If
-        contexts differ, the variant uses the mean context. None in all other cases.
+        contexts differ, the variant uses the mean context.
     idle_joules : float or None
         Idle energy of a GPU during the step [J], which excludes the energy of the operators. None without power data.
     uncapped_seconds : float or None
@@ -198,7 +198,10 @@ class Explanation(Shown):
         return bounds.PREFILL if self.prompt is not None else bounds.ends(instances, bounds.STEP)
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return one record per part of the step, and one for the whole step. Only the last has an interval."""
+        """Return one record per operator group, and one for the whole step.
+
+        Only the record of the whole step has an interval.
+        """
         total = self.seconds
         ends = {"seconds": self._ends()["step_seconds"]}
         whole = bounds.bounded({"part": "step", "seconds": total, "share": 1.0}, ends)
@@ -407,7 +410,7 @@ def _with_batch(pins: Pins, contexts: Contexts) -> Pins:
 def _fewer_copies(setup: Setup, deployment: plans.Plans, weights: float, room: float) -> str:
     """Text with the number of redundant experts that would fit.
 
-    It is empty if the query has no redundant experts, or if fewer of them would not help.
+    The text is empty if the query has no redundant experts, or if fewer redundant experts would not help.
     """
     assumed, ranks = setup.assumptions, deployment.ep
     if not assumed.experts.redundant or ranks is None:

@@ -43,7 +43,7 @@ def decode_frontier(
     space : Space, optional
         Deployments to search; by default all with integer parallelism degrees.
     speculation : Speculation, optional
-        Speculative decoding. It is used where it is faster.
+        Speculative decoding. Plain decoding is used where it is faster.
     sampling : Sampling, optional
         Search only the points of a logarithmic scan, as in Erdil (2025). By default the search is exact.
     progress : callable, optional
@@ -145,12 +145,12 @@ def best_step_seconds(
     setup : Setup
         Model, GPU, formats and assumptions; the setup has the context.
     accelerators, batch : array_like
-        Instance sizes [GPUs] and numbers of sequences [1]; positive, possibly fractional. They are broadcast to a
-        common shape (...).
+        Instance sizes [GPUs] and numbers of sequences [1]; positive, possibly fractional. Both arrays are broadcast to
+        a common shape (...).
     new_tokens : int
-        Tokens per sequence and step [1]. A step with more than one verifies a draft.
+        Tokens per sequence and step [1]. A step with several new tokens verifies a draft.
     pipeline : bool
-        Also try pipeline parallelism.
+        True to try pipeline parallelism.
 
     Returns
     -------

@@ -254,7 +254,7 @@ class _Varied:
     def by_name(self) -> Callable[[float], Mapping[str, Sequence[OperatorCosts]]]:
         """Function from a value of the variable to the operator table, grouped by name.
 
-        Each value is computed only once.
+        Operator tables are cached by value.
         """
 
         @cache

@@ -47,7 +47,7 @@ def with_slots(layouts: Services, slots: int) -> Services:
     Raises
     ------
     InputError
-        If the limit is not positive, or exceeds the token budget of a step. Each request needs one token in a step.
+        If the limit is not positive, or exceeds the token budget of a step (one token per request).
     """
     if slots < 1:
         raise InputError(f"slots must be an integer >= 1, got {slots:g}")
@@ -73,7 +73,7 @@ def with_slots(layouts: Services, slots: int) -> Services:
 
 
 def check_space(setup: Setup, space: Space) -> None:
-    """Reject invalid fixed parallelism degrees. Only errors that can be found before the search are found.
+    """Reject fixed parallelism degrees that are known to be invalid before the search.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def check_space(setup: Setup, space: Space) -> None:
 def refuse_impossible(setup: Setup, space: Space) -> None:
     """Reject fixed parallelism degrees that do not divide the model, independent of memory.
 
-    Each degree is checked alone. Then all degrees are checked together.
+    Degrees are checked alone, then together.
 
     Raises
     ------

@@ -236,8 +236,8 @@ def load(
 def usual_service(several: Sequence[Services], targets: Targets) -> tuple[Service, SelectionRule]:
     """Layout with the highest throughput per dollar within the SLOs, and a description of this rule.
 
-    If no layout meets the SLOs, the rule ignores the SLOs. At similar cost, simpler deployments are preferred. Each
-    layout runs under the engine of its candidate.
+    If no layout meets the SLOs, the rule ignores the SLOs. At similar cost, simpler deployments are preferred. A layout
+    runs under the engine of its candidate.
     """
     rates, kept = [promised_rates(layouts, targets) for layouts in several], ""
     reached = any(rate.any() for rate in rates)
@@ -277,7 +277,7 @@ def sweep(
     replicas : int
         Instances that share the load evenly [1].
     targets : Targets, optional
-        SLOs. Their percentile applies to P(SLO met), but not to the share of requests that meet them.
+        SLOs. Percentiles apply to P(SLO met), but not to the share of requests that meet the SLOs.
     arrival_scv : float
         Squared coefficient of variation of the interarrival times of the fleet [1].
     simulate : bool, optional

@@ -55,8 +55,8 @@ class Conversation:
     Raises
     ------
     InputError
-        If there is less than one turn, a length or time is negative, or a lifetime is unlimited. Also raised if a
-        round-robin router has a fractional number of turns, or if the routing is unknown.
+        If there is less than one turn, a length or time is negative, a lifetime is unlimited, a round-robin router has
+        a fractional number of turns, or the routing is unknown.
     """
 
     turns: float
@@ -124,7 +124,7 @@ class TierReuse:
     Attributes
     ----------
     lifetime_seconds : float
-        Time until the tier evicts an unused entry [s]. It is shorter than wanted if the capacity is too small.
+        Time until the tier evicts an unused entry [s]; shorter than wanted if the capacity is too small.
     needed_bytes : float
         Capacity that the wanted lifetime needs [B].
     returning : float
@@ -201,8 +201,8 @@ class Reading:
     seconds : float
         Time to read the prefix [s].
     dollars_per_million : float
-        Cost of reading the prefix, if the GPUs wait for it [USD per 1e6 tokens]. This is an upper limit, because reads
-        may overlap with other work.
+        Cost of reading the prefix, if the GPUs wait for it [USD per 1e6 tokens]. The true cost is lower if reads
+        overlap with other work.
     ttft_seconds : float
         Time to read the prefix and then prefill the new tokens [s].
     utilization : float
@@ -425,9 +425,9 @@ def offload(
     Notes
     -----
     The cost of recomputing is the time that the prefix adds to a prefill of the new tokens. The KV cache of a prefix is
-    distributed over the GPUs of one attention group, in all pipeline stages. Each GPU reads its part over its own host
-    link. If a tier is slower than the links, the GPUs share its bandwidth. Reads are assumed not to overlap with other
-    work, and writes are ignored.
+    distributed over the GPUs of one attention group, in all pipeline stages. GPUs read their shares of the prefix over
+    separate host links. If a tier is slower than the links, the GPUs share its bandwidth. Reads are assumed not to
+    overlap with other work, and writes are ignored.
     """
     tokens, prefix = layouts.requests.isl.mean, prefix_tokens
     if not 0 <= prefix <= tokens - 1:

@@ -209,10 +209,7 @@ class Sheet(Deployment, Shown):
     The costs times ``tokens_per_hour`` add up to the cost of the deployment.
     """
     marginal: Mapping[str, float] = field(kw_only=True)
-    """Marginal cost by kind of token [USD per 1e6 tokens].
-
-    It assumes full instances, so more tokens need more instances.
-    """
+    """Marginal cost by kind of token, if all instances are full [USD per 1e6 tokens]."""
     targets: Targets = field(default_factory=Targets)
     """SLOs."""
     usual: UsualSpeed | None = None
@@ -255,9 +252,9 @@ class Sheet(Deployment, Shown):
 
     @property
     def break_even_output_price(self) -> float | None:
-        """Price of output tokens at which revenue equals the cost, for the given ``input_price`` [USD per 1e6 tokens].
+        """Output token price at which revenue equals the cost, for the given ``input_price`` [USD per 1e6 tokens].
 
-        None if there is no input price.
+        None if no input price is given.
         """
         if self.input_price is None:
             return None
@@ -279,7 +276,7 @@ class Sheet(Deployment, Shown):
     def records(self) -> list[Mapping[str, Any]]:
         """Return one record per kind of token, and one for all tokens.
 
-        The latter has the cost of the deployment and its interval.
+        The record for all tokens has the cost of the deployment, with its interval.
         """
         full = _when_full(self)
         return [
@@ -421,7 +418,7 @@ def price(
     requests_per_second : float, optional
         Request rate [1/s]. By default, the rate at which the instance or prefill/decode group with the cheapest tokens
         has the load ``utilization`` (80%), relative to its largest rate within the SLOs. All candidates are compared at
-        the same rate.
+        this rate.
     targets : Targets, optional
         SLOs. By default, the reference speed of the model (:mod:`inference_econ.answers.price`). The default is 20
         tokens/s if this speed is unknown, or if no deployment reaches it. ``Targets()`` sets no SLO.

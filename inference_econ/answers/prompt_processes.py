@@ -1,7 +1,7 @@
 """Prefill of one prompt on several copies of the model, by context parallelism or by a prefill chain (KV-Runahead).
 
-Each copy of the model is a process, on one GPU or on several tensor-parallel GPUs. In a prefill chain, each process
-prefills one part of the prompt, then sends the KV cache of all earlier tokens to the next process.
+A process is one copy of the model, on one GPU or on several tensor-parallel GPUs. In a prefill chain, a process
+prefills some tokens of the prompt, then sends the KV cache of all earlier tokens to the next process.
 """
 
 from __future__ import annotations
@@ -110,9 +110,9 @@ class Processes:
         return self._balanced(tokens, processes, (processes - 1) * max(hop - of_process, 0.0))
 
     def _balanced(self, tokens: float, processes: int, exposed: float) -> Way:
-        """Prefill time if all parts of the prompt have equal attention work.
+        """Prefill time if all processes have equal attention work.
 
-        It includes ``exposed``, the communication time per layer that does not overlap with work [s].
+        ``exposed`` is the communication time per layer that does not overlap with work [s].
         """
         part = self._balanced_part(tokens, processes)
         seconds, unlinked = (self._whole(linked, *part) for linked in (True, False))
@@ -124,8 +124,8 @@ class Processes:
     def _balanced_part(self, tokens: float, processes: int) -> tuple[float, float]:
         """Tokens per process, and the prefix length at which attention has the mean work per process [tokens].
 
-        Each process gets tokens from both ends of the prompt. If kernels also compute masked scores, all parts have
-        equal work anyway.
+        Processes get tokens from the start and the end of the prompt. If kernels also compute masked scores, work is
+        equal with any split.
         """
         share = tokens / processes
         return share, (tokens - share) / self._masked
@@ -220,7 +220,7 @@ class Processes:
 class PrefillChain:
     """Prefill chain (KV-Runahead): a pipeline of processes that prefill one prompt.
 
-    Each process sends the KV cache of all earlier tokens to the next process, possibly on another kind of GPU.
+    A process sends the KV cache of all earlier tokens to the next process, possibly on another kind of GPU.
 
     Attributes
     ----------

@@ -79,7 +79,7 @@ class Means:
         return math.floor(self.amount / self.taken(setup))
 
     def most_instances(self, setup: Setup, accelerators: int) -> int:
-        """Largest number of instances of one size within the limit. Each instance uses all GPUs of its machines [1]."""
+        """Largest number of instances of one size within the limit. Instances use all GPUs of their machines [1]."""
         chips = self.most_accelerators(setup)
         counts = range(1, chips // accelerators + 1)
         return bisect_left(counts, True, key=lambda count: bool(setup.rented(count, accelerators) > chips))

@@ -186,7 +186,7 @@ def operating_point(setup: Setup, observed: Observation) -> OperatingPoint:
     Parameters
     ----------
     setup : Setup
-        Setup. It determines the useful arithmetic per token, the peak and the price.
+        Setup, which determines the useful arithmetic per token, the peak and the price.
     observed : Observation
         Speed, GPUs, and one of utilization, batch and throughput.
 

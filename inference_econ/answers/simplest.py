@@ -87,7 +87,7 @@ def worth_their_complexity(choices: Sequence[DeploymentT], cost: Callable[[Deplo
     Parameters
     ----------
     choices : sequence of Deployment
-        Deployments, in any order. The result has the same order.
+        Deployments, in any order; the result keeps this order.
     cost : callable
         Function that returns the cost of a deployment, in any unit.
     """

@@ -234,7 +234,7 @@ class Targets:
     def like(self, first_load: Loaded, second_load: Loaded) -> Targets:
         """Adjust the SLOs for another prediction of the same load.
 
-        They become as strict for the first prediction as the original SLOs are for the second one.
+        The adjusted SLOs are as strict for the first prediction as the original SLOs for the second prediction.
         """
         times = {}
         for name, seconds in self.every.items():
@@ -322,7 +322,7 @@ def promised_rates(layouts: Services, targets: Targets) -> Array:
 def _least_seconds(layouts: Services, name: str, targets: Targets) -> Array:
     """Lower bound on the latency at the percentile of an SLO, in every steady state, shape (n, k) [s].
 
-    It is the time of a request without queueing. The length of its prompt or output is at that percentile.
+    The bound is the latency of a request without queueing, with a prompt or output length at that percentile.
     """
     states, requests = layouts.states, layouts.requests
     fixed, share = states.fixed_seconds, percentiles.share(targets.percentile_of(name))
@@ -466,7 +466,7 @@ def _chance(instances: Instances, quantity: Quantity, slack: float) -> float | N
 def chances_record(chances: Chances) -> dict[str, float | None]:
     """Probabilities as plain data; null if unknown or without an SLO.
 
-    Error quantiles are known only from 5% to 95%. Therefore 0.05 means at most 5%, and 0.95 means at least 95%.
+    Error quantiles are known only from 5% to 95%. A value of 0.05 means at most 5%, and 0.95 means at least 95%.
     """
     names = {"capacity": "p_capacity_sufficient"}
     return {names.get(name, f"p_{name}_met"): value for name, value in chances._asdict().items()}
@@ -620,7 +620,10 @@ class Likely(NamedTuple):
     low: float | None
     """Lower end of the 80% interval; None without an error estimate."""
     high: float | None
-    """Upper end of the 80% interval. None without an error estimate, or if no deployment is fast enough at this end."""
+    """Upper bound of the 80% interval.
+
+    None without an error estimate, or if no deployment is fast enough at this bound.
+    """
     instances: Instances
     """Instances with this cost."""
 
@@ -745,9 +748,9 @@ def shared_share(first: Instances, second: Instances) -> float:
 
     For one model, GPU and profile, the share follows from the variances of the measured corrections
     (:class:`inference_econ.inputs.MeasuredLevels`). Two predictions always share the variances of the model on the GPU
-    and of the engine version. Two predictions also share the variance of speculation if both or neither use it, and the
-    variance of the layout if their layouts are equal. A what-if variant of a GPU or model has the errors of the
-    original, so its share is 1.
+    and of the engine version. The variance of speculation is shared if both predictions use speculation, or neither
+    does. The variance of the layout is shared by equal layouts. A what-if variant of a GPU or model has the errors of
+    the original, so its share is 1.
     """
     setup, other = first.setup, second.setup
     levels = setup.assumptions.levels

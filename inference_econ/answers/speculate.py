@@ -256,7 +256,7 @@ def speculate(setup: Setup, requests: Requests, speculation: Speculation, pins: 
 def measured_acceptance(path: Path | str, longest: int | None) -> float | list[float]:
     """Read acceptance rates from a CSV file with one line per draft token [1].
 
-    The result is one rate per position, or a single rate for all positions.
+    Return one rate per position, or a single rate for all positions.
 
     Parameters
     ----------

@@ -383,10 +383,7 @@ class _TraceCounts:
 
 
 def _filled(counts: Counter[int]) -> tuple[int, ...]:
-    """Number of requests in consecutive windows, including empty windows.
-
-    The result is empty if there are too many windows.
-    """
+    """Number of requests in consecutive windows, including empty windows; empty if there are too many windows."""
     first, last = min(counts), max(counts)
     return tuple(counts[window] for window in range(first, last + 1)) if last - first < _MOST_WINDOWS else ()
 

@@ -217,7 +217,7 @@ def _played(choice: Deployment, rate: float, targets: Targets, limit: float, arr
     def likely(place: int) -> bool:
         """Check the analytical prediction against stricter SLOs.
 
-        They are stricter by the error of the analytical model, which a simulation at the fewest instances has shown.
+        The margin is the error of the analytical model in a simulation at the fewest instances.
         """
         calm = as_poisson(service.requests, arrival_scv).among(tried[place])
         closed = loaded(service, rate / tried[place], arrivals=calm)

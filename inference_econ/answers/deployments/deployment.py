@@ -27,8 +27,8 @@ class Deployment:
     service : Service
         One aggregated or decode instance.
     replicas : int
-        Number of instances [1]. It is 1 if disaggregated, because ``fleet`` has the numbers of prefill and decode
-        instances.
+        Number of instances [1]. Disaggregated deployments have 1, because ``fleet`` has the numbers of prefill and
+        decode instances.
     load : Loaded
         Load of one instance. For a disaggregated deployment, the total load.
     dollars_per_hour : float
@@ -36,7 +36,7 @@ class Deployment:
     binding : str
         Constraint that the deployment would violate with one instance fewer: capacity, ttft or tpot. The constraint is
         ``instance`` if there is only one instance. For a disaggregated deployment, it is the kind of instances with
-        less spare capacity (``prefill`` or ``decode``). It is empty if the number of instances was given.
+        less spare capacity (``prefill`` or ``decode``). The limit is empty if the query sets the number of instances.
     fleet : PooledFleet or None
         Prefill and decode instances; None if aggregated.
     """

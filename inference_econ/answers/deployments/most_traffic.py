@@ -171,7 +171,7 @@ def _together(
 ) -> list[Deployment]:
     """Largest rates of aggregated instances; at most one result for each item of ``offers`` and instance size.
 
-    Only the first deployment has been simulated, and the rates of the others are upper bounds.
+    Only the rate of the first deployment is simulated; all other rates are upper bounds.
     """
     within, replicas = instances_within(offers, means)
     bounds = sorted(

@@ -174,8 +174,8 @@ class Recommendation(Shown, Sequence[Deployment]):
     arrival_scv : float
         Assumed squared coefficient of variation of the interarrival times [1].
     startable : Deployment or None
-        Cheapest deployment that an engine can start, for a comparison. It is set only if the other deployments include
-        layouts that no engine can start.
+        Cheapest deployment that an engine can start, for a comparison. None if engines can start all recommended
+        deployments.
     margin : Margin
         Capacity above the stated load.
     users : Users or None
@@ -336,8 +336,8 @@ def recommend_for_users(
 ) -> Recommendation:
     """Find the cheapest deployments for a number of users; see :func:`recommend` for the other parameters.
 
-    The request rate follows from the number of users and the mean E2E latency of the first deployment. Other
-    deployments are compared at the same rate.
+    The request rate follows from the number of users and the mean E2E latency of the first deployment. All deployments
+    are compared at this request rate.
 
     Raises
     ------
@@ -391,8 +391,7 @@ def natural_rate(candidates: Sequence[Candidate], targets: Targets, filled: floa
 def _naturally_filled(candidate: Candidate, targets: Targets, filled: float) -> tuple[float, float]:
     """Planned rate of the layout with the lowest cost per request [1/s], and this rate per price [1/s per USD/h].
 
-    Only layouts that meet the SLOs are considered; without any, both values are 0. For disaggregated layouts, the SLOs
-    apply to means.
+    Both values are 0 if no layout meets the SLOs. For disaggregated layouts, the SLOs apply to means.
     """
     layouts, handicap = candidate.services, 1.0
     if candidate.pools is None:
@@ -416,10 +415,9 @@ def _chip(choice: Deployment) -> str:
 
 
 def some_of_each_chip(ranked: Sequence[DeploymentT], most: int) -> list[DeploymentT]:
-    """First results of a ranking.
+    """First results of a ranking, with at least one result per GPU.
 
-    They include at least one result per GPU. For the first GPU, they also include one that uses only tensor
-    parallelism.
+    For the first GPU, one result uses only tensor parallelism.
     """
     firsts = list({_chip(choice): choice for choice in reversed(ranked)}.values())
     plain = (choice for choice in ranked if choice.is_plain and _chip(choice) == _chip(ranked[0]))
@@ -431,7 +429,7 @@ def some_of_each_chip(ranked: Sequence[DeploymentT], most: int) -> list[Deployme
 
 
 def as_candidates(offers: Services | Iterable[Candidate | Services]) -> list[Candidate]:
-    """Convert mixed items to candidates. All layouts of one setup become one candidate.
+    """Convert mixed items to candidates. Layouts of a setup become one candidate.
 
     Raises
     ------
@@ -459,11 +457,10 @@ def _rank(targets: Targets, choice: Deployment) -> tuple[int, bool, tuple[float,
 def _worthwhile(
     candidates: Sequence[Candidate], rate: float, targets: Targets, others: Sequence[Deployment], arrival_scv: float
 ) -> list[Deployment]:
-    """Disaggregated deployments that are 10% cheaper than the aggregated ones.
+    """Disaggregated deployments that are 10% cheaper than all aggregated deployments.
 
-    If there are none, the best disaggregated deployment of equal cost may be returned. Two conditions apply: one of the
-    cheapest aggregated deployments is unlikely to meet an SLO, and the disaggregated one is more likely to meet it than
-    all of them.
+    If no deployment is 10% cheaper, the result may be the best disaggregated deployment of equal cost. This deployment
+    must be more likely to meet an SLO that one of the cheapest aggregated deployments is unlikely to meet.
 
     Raises
     ------

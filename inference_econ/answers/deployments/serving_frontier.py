@@ -124,7 +124,7 @@ class ServicePoint:
         How similar the measured servers are, and number of measured runs.
     aggregated_dollars_per_million_output_tokens : float or None
         For a disaggregated point, the lowest cost of aggregated deployments at the same speed [USD per 1e6 tokens].
-        None if no aggregated deployment is as fast.
+        None if all aggregated deployments are slower.
     """
 
     tokens_per_second_per_user: float
@@ -261,7 +261,7 @@ class _ServiceStates:
     def _other_prefill_chips(self) -> tuple[Setup, Array] | None:
         """Setup of prefill instances on another kind of GPU, and their number of GPUs at every point, shape (n,) [1].
 
-        None if all GPUs are of one kind. With two kinds of GPUs, the kinds are the same for every candidate.
+        None if all GPUs are of one kind. If there are two kinds, all candidates have these kinds.
         """
         pools = self.candidates[0].pools
         if pools is None or not pools.pools.prefill_chip:
@@ -305,7 +305,7 @@ class _ServiceStates:
     def metrics(self) -> dict[Metric, Callable[[], Array | None]]:
         """Functions that compute the metrics of a plot against speed, shape (n,) each.
 
-        They return None without power data.
+        The functions return None if the GPU has no power data.
         """
         return {
             "cost": lambda: self.dollars,
@@ -317,7 +317,7 @@ class _ServiceStates:
         }
 
     def columns(self) -> dict[str, Array | None]:
-        """All numbers of a point by name; see :class:`ServicePoint`."""
+        """Numbers of a point by name; see :class:`ServicePoint`."""
         others = {"tokens_per_second_per_user": "tokens_per_second", "dollars_per_million_output_tokens": "dollars"}
         return {name: getattr(self, others.get(name, name)) for name in _NUMBERS}
 
@@ -353,8 +353,8 @@ class _SpeedCosts(_ServiceStates):
     def at_speed(self, tokens_per_second: float) -> Likely | None:
         """Lowest cost at a speed, with its 80% interval.
 
-        Between two batches of one layout, the interpolated cost is a power function of speed. There is no interpolation
-        between layouts.
+        Between two batches of one layout, the interpolated cost is a power function of speed. Costs of different
+        layouts are not interpolated.
 
         Parameters
         ----------
@@ -539,7 +539,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         )
 
     def points(self, chosen: Sequence[int] | None = None) -> list[ServicePoint]:
-        """Points with their layouts, the fastest last. By default all points, else those at the given positions."""
+        """Points with their layouts, the fastest last. All points are returned unless positions are given."""
         return [self._points[index] for index in (range(len(self)) if chosen is None else chosen)]
 
     @cached_property
@@ -572,7 +572,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
     def aggregated_dollars(self, at: Indices) -> list[float | None]:
         """Lowest cost of aggregated deployments at the speed of each given point [USD per 1e6 output tokens].
 
-        None for points that are aggregated, and if no aggregated deployment is as fast.
+        None for aggregated points, and if all aggregated deployments are slower.
         """
         least = np.full(at.size, np.inf)
         for candidate in self.candidates:

@@ -552,9 +552,9 @@ def _arranged(
 def _groups(setup: Setup, space: Space, pooling: Pooling) -> Groups:
     """Prefill/decode groups to try.
 
-    The layouts of a group are a published pair, unless the query allows any group.
+    Layouts of a group come from a published deployment, unless the query allows any group.
 
-    All pairs of layouts are tried in three more cases: no engine is needed, prefill and decode use different GPUs, or
+    All combinations of layouts are tried if no engine is needed, if prefill and decode use different GPUs, or if
     prefill chains are requested. A group has at most the GPUs of the largest published group, or of four machines if
     that is more. If the query limits the GPUs of a deployment, a group has at most that many.
     """
@@ -579,7 +579,7 @@ def _decoding(practised: RecipeSetup, decode: Setup) -> RecipeSetup:
 def _usual(practised: RecipeSetup, requests: Requests, space: Space, *, apart: bool) -> Services:
     """Layouts in common use.
 
-    Their instances have one machine, the fewest machines that fit the model, or the size in a recipe. All layouts are
+    Common instances have one machine, the fewest machines that fit the model, or the size in a recipe. All layouts are
     returned if the query fixes a size or a parallelism degree, or if no engine is needed. With speculation, a layout
     has attention DP only if the recipe has it, because recipes use different draft lengths with and without attention
     DP.
@@ -604,9 +604,9 @@ def _usual(practised: RecipeSetup, requests: Requests, space: Space, *, apart: b
 def _chosen(practised: RecipeSetup, space: Space, *, apart: bool) -> tuple[int | None, bool | None]:
     """Number of GPUs in the largest common instance [1], and whether it uses attention DP.
 
-    Each value is None if it is not determined. Recipe instances that span several link domains are ignored, because
-    measured instances of this kind decoded 1.3 to 1.9 times slower than predicted. If the model needs several machines,
-    the smallest number is used.
+    A value is None if it is not determined. Recipe instances that span several link domains are ignored, because such
+    instances decoded 1.3 to 1.9 times slower in measurements than predicted. If the model needs several machines, the
+    smallest number of GPUs is used.
     """
     setup, _, practice = practised
     if space.max_accelerators is not None or space.pins.given() or not setup.engines:

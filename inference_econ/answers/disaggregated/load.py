@@ -257,17 +257,17 @@ def pools_under_load(
 
     Notes
     -----
-    Prompts wait in one queue for the first free prefill instance. All arrivals reach this queue, so it sees their full
-    burstiness. Service times vary with the prompt lengths (:func:`inference_econ.formulas.queueing.load`). Prompts that
+    Prompts wait in one queue for the first free prefill instance. The prefill queue sees the full burstiness of the
+    arrivals. Service times vary with the prompt lengths (:func:`inference_econ.formulas.queueing.load`). Prompts that
     are in an instance at the same time share its steps (:func:`prefill_rates`).
 
     Each decode instance has its own queue (:func:`decoder`). A decode instance gets an equal random part of the
     requests. Arrivals of this part are less bursty (:func:`inference_econ.formulas.queueing.split_scv`).
 
     TTFT is a sum of four times: wait for prefill, time in the prefill instance, remaining cache transfer, and wait for
-    a decode slot. The two waits are assumed to be independent. Each wait is either zero or exponentially distributed.
-    The time in a prefill instance depends on the number of concurrent prompts (:func:`seconds_inside`) and on the
-    prompt length (:func:`until_read`).
+    a decode slot. The waits for prefill and decode are assumed to be independent, and either zero or exponentially
+    distributed. The time in a prefill instance depends on the number of concurrent prompts (:func:`seconds_inside`) and
+    on the prompt length (:func:`until_read`).
     """
     check_rate(requests_per_second)
     (reader, writer), (count, groups) = layouts, instances
@@ -303,10 +303,10 @@ def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, in
     Notes
     -----
     In a closed loop of N requests, an arriving request sees the state of a loop with N - 1 requests (Reiser and
-    Lavenberg, 1980). The result is therefore :func:`pools_under_load` at the rate at which an arriving request finds N
-    - 1 others. By Little's law, the number of others is rate x (TTFT + steps x TPOT). This number grows without bound
-    as the rate approaches the capacity of the slower kind of instances. Throughput is N / (TTFT + steps x TPOT), at
-    most that capacity.
+    Lavenberg, 1980). :func:`pools_under_load` is therefore evaluated at the rate at which an arriving request finds
+    N - 1 other requests. By Little's law, their number is rate x (TTFT + steps x TPOT), which grows without bound as
+    the rate approaches the capacity of the slower kind of instances. Throughput is N / (TTFT + steps x TPOT), at most
+    that capacity.
     """
     if not concurrency >= 1:
         raise InputError(f"a closed loop has at least one request, got {concurrency:g}")
@@ -411,9 +411,9 @@ def _line(pools: Pools, count: int, rate: float | Array, rates: Array, arrival_s
     """Queue of prompts at instances with given rates for 1, 2, ... prompts [1/s].
 
     An instance processes its prompts in order, so a long prompt delays the next ones. The queue model with slots
-    ignores this delay. By the Pollaczek-Khinchine formula, the number of waiting prompts is (1 + cs2) / 2 times the
-    number with equal lengths, where cs2 is the squared coefficient of variation of the service time. In each instance,
-    one of the prompts is being processed.
+    ignores delays by long prompts. By the Pollaczek-Khinchine formula, the number of waiting prompts is (1 + cs2) / 2
+    times the number with equal lengths, where cs2 is the squared coefficient of variation of the service time. In each
+    instance, one of the prompts is being processed.
     """
     scv = pools.requests.isl.scv
     crowd = (arrival_scv + scv) * scv / 2.0 * (1.0 - count / rates.size)
@@ -425,8 +425,8 @@ def prefill_rates(pools: Pools, reader: int, writer: int, count: int) -> Array:
 
     Notes
     -----
-    The first prompts of an instance go to separate attention-DP ranks and pipeline stages, and each takes as long as a
-    single prompt. Further prompts share steps, up to the token budget of a step, as in
+    The first prompts of an instance go to separate attention-DP ranks and pipeline stages, and take as long as a single
+    prompt. Additional prompts share steps, up to the token budget of a step, as in
     :func:`inference_econ.engine.prefill.shared_steps`.
     """
     pool, moved = pools.prefill, pools.transfer
@@ -575,9 +575,9 @@ class DisaggregationTerms:
     def by_token(self, requests: Requests) -> list[DisaggregationTerms]:
         """Replace the E2E SLO by SLOs on TTFT and TPOT that guarantee it.
 
-        There is one result for each share of the E2E SLO that the TTFT may use. The new TTFT and TPOT SLOs have the
-        statistic of the E2E SLO, so TTFT + steps x TPOT is an upper bound on the E2E latency. Without an E2E SLO, the
-        result has only the given terms.
+        Results differ in the share of the E2E SLO that the TTFT may use. New TTFT and TPOT SLOs have the statistic of
+        the E2E SLO, so TTFT + steps x TPOT is an upper bound on the E2E latency. Without an E2E SLO, the result has
+        only the given terms.
         """
         targets = self.targets
         if "e2e" not in targets.given:
@@ -620,9 +620,10 @@ class DisaggregationTerms:
         return min(self.fullest, FILLED)
 
     def predicted(self, pools: Pools) -> DisaggregationTerms:
-        """Stricter terms for predictions. If a prediction meets them, measured servers meet the original terms.
+        """Stricter SLOs for predictions.
 
-        They apply to every pair of layouts.
+        If a prediction meets the stricter SLOs, measured servers meet the original SLOs. The result applies to all
+        prefill and decode layouts.
         """
         if self.targets.confidence is None:
             return self

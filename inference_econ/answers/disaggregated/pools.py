@@ -75,7 +75,7 @@ class PoolLayouts:
     def cache_chips(self) -> Array:
         """Number of GPUs that store the cache of one sequence, shape (n,) [1].
 
-        These are one attention group in each pipeline stage.
+        One attention group in each pipeline stage stores the cache.
         """
         return np.asarray(self.services.plans.attention_ranks * self.services.plans.pp)
 
@@ -98,7 +98,7 @@ class PoolLayouts:
     def waiting_prompts(self) -> Array:
         """Numbers of concurrent prompts per instance for which times are calculated, shape (n, k) [1].
 
-        They range from one prompt per pipeline stage to full steps, or to the concurrency limit.
+        The numbers range from one prompt per pipeline stage to full steps or the concurrency limit.
         """
         services = self.services
         most = prompts_of_a_step(services.setup, services.requests.new_tokens)
@@ -191,9 +191,9 @@ def with_chains(pool: PoolLayouts, numbers: Sequence[int], largest: float = math
     -------
     PoolLayouts
         The given layouts and their chains. A chain is treated as one instance with the GPUs of all its members. The
-        times of a prompt (in the chain, and in its busiest member) come from :class:`PrefillChain`. While one member
-        works on a prompt, the others process other prompts. The last member has the whole KV cache and sends it to the
-        decode instances.
+        times of a prompt (in the chain, and in its busiest member) come from :class:`PrefillChain`. Members of a
+        prefill chain process different prompts at the same time. The last member has the whole KV cache and sends it to
+        the decode instances.
 
     Raises
     ------
@@ -247,7 +247,7 @@ class Pools:
     Attributes
     ----------
     prefill : PoolLayouts
-        Prefill layouts. Their memory need not hold the KV cache of outputs.
+        Prefill layouts. Prefill instances store no KV cache of outputs.
     decode : PoolLayouts
         Decode layouts, possibly on another kind of GPU.
     layer_by_layer : bool
@@ -268,9 +268,9 @@ class Pools:
 
     @property
     def bytes_per_prompt(self) -> float:
-        """KV cache that is transferred per prompt [B], without copies and without a shared prefix.
+        """KV cache that is transferred per prompt [B].
 
-        It includes the cache of a draft model.
+        The cache of a draft model is included, without copies and without a shared prefix.
         """
         setup = self.decode.setup
         moved = own_tokens(self.requests.isl.mean, self.requests.shared_prefix, setup.assumptions.capacity)
@@ -395,10 +395,10 @@ def _usable(every: Services) -> PoolLayouts:
 
 
 def _transfer(pools: Pools) -> Transfer:
-    """Transfer of a prompt's cache for all pairs of layouts.
+    """Transfer of a prompt's cache, for all combinations of prefill and decode layouts.
 
-    All GPUs that store a part of the cache send or receive at the same time. The slower side limits the transfer.
-    Transfers within an instance are ignored.
+    All GPUs that store the cache send or receive at the same time. The slower side limits the transfer. Transfers
+    within an instance are ignored.
     """
     reading, decoding = pools.prefill, pools.decode
     sender, receiver = reading.setup, decoding.setup

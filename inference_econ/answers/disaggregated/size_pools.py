@@ -87,9 +87,9 @@ def smallest(
 
     Notes
     -----
-    Pairs are evaluated in ascending order of a lower bound on their cost. The search ends when the bound exceeds the
-    best result. The first bound uses the fewest instances that sustain the rate. A second, tighter bound uses the
-    fewest prefill and the fewest decode instances that meet their own SLOs.
+    Pairs are evaluated in ascending order of a lower bound on their cost. The search starts from the fewest instances
+    that sustain the rate, and ends when a lower bound on the cost exceeds the best result. A second, tighter bound uses
+    the fewest prefill and the fewest decode instances that meet their own SLOs.
     """
     check_rate(requests_per_second)
     if "e2e" in terms.targets.given:
@@ -278,8 +278,8 @@ def largest(pools: Pools, means: Means, terms: DisaggregationTerms, *, least: fl
     -------
     PooledFleet or None
         Best pair of layouts with numbers of instances; at equal rates, the pair with fewer instances. The load is the
-        largest that meets the SLOs and keeps prefill and decode instances below their maximum load. None if it does not
-        exceed ``least``.
+        largest that meets the SLOs and keeps prefill and decode instances below their maximum load. None if the largest
+        load does not exceed ``least``.
 
     Raises
     ------

@@ -39,8 +39,9 @@ class SteadyPools:
     such as 13 GPUs, are not deployed.
 
     In some groups, prefill instances cannot feed the full batch of the decode instances, which then run fewer requests.
-    Such a group is used if its cost per request is lower and it is not larger, or if it is 10% cheaper. Otherwise,
-    faster decode GPUs could require a larger group and thus raise the cost. The cost includes idle GPUs.
+    A group with fewer decode requests is used if its cost per request is lower and it is not larger, or if it is 10%
+    cheaper. Without this rule, faster decode GPUs could require a larger group and raise the cost. The cost includes
+    idle GPUs.
     """
 
     pools: Pools
@@ -164,9 +165,9 @@ def _instances(
     is less than 1 if this group has a smaller ratio. The numbers are 0 if there is no group.
 
     ``reading`` and ``decoding`` are the numbers of GPUs in a prefill instance and in a decode instance, shape (m,).
-    ``whole`` is the number of GPUs in a node. The result has one entry if prefill and decode instances share nodes,
-    else one entry for each kind. ``most`` is the maximum number of GPUs in a group. ``relative_price`` is the price of
-    a prefill GPU divided by the price of a decode GPU.
+    ``whole`` is the number of GPUs in a node. ``whole`` has one entry if prefill and decode instances share nodes, else
+    one entry for each kind. ``most`` is the maximum number of GPUs in a group. ``relative_price`` is the price of a
+    prefill GPU divided by the price of a decode GPU.
     """
     counts, fed = np.zeros((*wanted.shape, 2), dtype=np.intp), np.ones(wanted.shape)
     for row, sizes in enumerate(zip(reading.tolist(), decoding.tolist(), strict=True)):

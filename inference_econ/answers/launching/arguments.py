@@ -399,7 +399,7 @@ def _llama_cpp(
     served: Weights,
     weights: str | None,
 ) -> Written:
-    """Options of llama-server: layers or tensors of a GGUF file are split over GPUs. All requests share one cache."""
+    """Options of llama-server, which splits layers or tensors of a GGUF file over GPUs. Requests share one cache."""
     del weights  # it does not quantize at load time
     _check_plain(engine, service, degrees)
     if degrees.ep > 1 or (degrees.tp > 1 and degrees.pp > 1):

@@ -382,7 +382,7 @@ Told = tuple[dict[str, Any], dict[str, Any]]
 def priced(service: Service, role: Role) -> int:
     """Maximum number of decode steps by which prefill is delayed, as assumed in the price [1].
 
-    It is 0 for instances with one DP rank, and for prefill or decode instances.
+    Prefill instances, decode instances and instances with one DP rank do not delay prefill.
     """
     return round(service.setup.held_steps) if groups(service) > 1 and role == "both" else 0
 
@@ -390,7 +390,7 @@ def priced(service: Service, role: Role) -> int:
 def told(engine: LaunchEngine, steps: int, stages: int, speculation: Speculation | None) -> Told:
     """Options and configuration keys that make an engine delay prefill until each DP rank has a prompt.
 
-    They are empty if the engine does not support this.
+    Both are empty if the engine cannot delay prefill.
 
     Parameters
     ----------
@@ -421,8 +421,9 @@ def remark(instance: Instance) -> str | None:
 def _sglang(engine: LaunchEngine, steps: int, stages: int, speculation: Speculation | None) -> Told:
     """SGLang options that delay prefill.
 
-    They need overlapped steps (``managers/prefill_delayer.py``): no pipeline and no speculation. N-gram speculation
-    disables the overlap in all versions. Draft heads disable it in versions that do not overlap rounds by default.
+    SGLang delays prefill only with overlapped steps (``managers/prefill_delayer.py``), so without a pipeline. N-gram
+    speculation disables the overlap in all versions. Draft heads disable the overlap in versions that do not overlap
+    speculation by default.
     """
     if engine.first("--enable-prefill-delayer") is None or stages > 1 or speculation is not None:
         return {}, {}

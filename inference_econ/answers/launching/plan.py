@@ -432,7 +432,7 @@ def engine(name: str, version: str | None = None, image: str | None = None) -> L
 
 
 def usual_engine(engines: str) -> str | None:
-    """Most frequent engine among several, which are separated by commas; None if none of them can be launched."""
+    """Most frequent engine in a comma-separated list; None if the list has no engine that can be launched."""
     return next((name for name in ENGINES if name in engines.split(", ")), None)
 
 
@@ -507,8 +507,8 @@ def priced_drafts(service: Service, in_flight: float) -> Speculation | None:
     Returns
     -------
     Speculation or None
-        Speculation method with a single draft length, because engines use only one. None without speculation, or if
-        plain decoding is faster.
+        Speculation method with a single draft length, because engines use only one. None if the instance has no
+        speculation, or if plain decoding is faster.
     """
     if service.speculation is None:
         return None
