@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from pathlib import Path
 
 import click
 import pytest
@@ -150,3 +151,17 @@ def test_examples_name_scenarios_and_presets_that_exist(name: str) -> None:
     for word in shlex.split(" ".join(tables.COMMANDS[name].examples).replace("\\ ", " ")):
         if word.startswith(("studies/", "paper/", "profiles/")):
             assert word in known, word
+
+
+#: Examples that take minutes, that start or watch a server, or that read a file of the user.
+_NOT_RUN = re.compile(
+    r"reproduce|claims|sweep|\bserve\b|watch|import|report answer|launch|\.prom|result\.json|api\.json|trace\.csv"
+)
+_EXAMPLES = [line.replace("\\\n", " ") for row in tables.COMMANDS.values() for line in row.examples]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("line", [line for line in _EXAMPLES if not _NOT_RUN.search(line)])
+def test_examples_run(line: str, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert command(*shlex.split(line)[1:]).code == 0
