@@ -20,7 +20,7 @@ from inference_econ.answers.slo import FILLED, Targets, promised_rates
 from inference_econ.engine import Instances, Setup, Space, bounds, kv_bytes_per_sequence, layout_keys, request_seconds
 from inference_econ.errors import InputError
 from inference_econ.formulas import money, prefix_cache, routing
-from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, Requests, TierSpec, catalog
+from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, HBM, Requests, TierSpec, catalog
 from inference_econ.records.deviations import calibration_record
 from inference_econ.records.facts import HEAD, facts
 from inference_econ.serving import Service, Services, Tier, check_rate, loaded
@@ -176,8 +176,6 @@ def reuse(
     return TierReuse(lifetime, needed, returning, float(mean.cached), float(mean.cached / mean.prompt))
 
 
-#: Name of GPU memory in lists of tiers.
-HBM = "HBM"
 #: Seconds per hour [s].
 _HOUR = 3600.0
 #: Number of doublings of the prefix in the search for the break-even, up to a million tokens [1].
@@ -193,7 +191,7 @@ class Reading:
     Attributes
     ----------
     tier : str
-        :data:`HBM`, or the name of a :class:`inference_econ.inputs.TierSpec`.
+        :data:`inference_econ.inputs.HBM`, or the name of a :class:`inference_econ.inputs.TierSpec`.
     bytes_per_second : float
         Rate of reading the cache of one prompt [B/s]; ``inf`` for HBM.
     capacity_bytes : float

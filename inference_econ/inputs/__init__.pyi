@@ -31,6 +31,7 @@ from .dtype import check_dtype as check_dtype
 from .dtype import family as family
 from .dtype import math_unit as math_unit
 from .dtype import math_units as math_units
+from .economic_defaults import HBM as HBM
 from .economic_defaults import Elasticity as Elasticity
 from .economic_defaults import Grid as Grid
 from .economic_defaults import Learning as Learning

@@ -13,6 +13,8 @@ from inference_econ.inputs._spec import BytesPerSecond, Count, Fraction, Memory,
 from inference_econ.inputs.hardware import HardwareSpec
 from inference_econ.inputs.places import folder
 
+#: Name of GPU memory in lists of memory tiers.
+HBM = "HBM"
 _Share = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
 
 

@@ -15,10 +15,10 @@ from inference_econ.answers.launching import plan
 from inference_econ.answers.launching.instance import Role
 from inference_econ.answers.launching.plan import Expected, Measure, OfferedLoad, PlanPart, Scaling, Start
 from inference_econ.answers.layout_services import offer
-from inference_econ.answers.prefix_cache import HBM
 from inference_econ.answers.slo import Targets
 from inference_econ.engine import Setup, Space, instance_pins, key_degrees
 from inference_econ.errors import InputError
+from inference_econ.inputs import HBM
 from inference_econ.records.saved import SavedAnswer, of_command, read_json
 from inference_econ.serving import Service
 

@@ -32,7 +32,6 @@ from .simulation.arrivals import as_poisson as as_poisson
 from .simulation.arrivals import draw_sessions as draw_sessions
 from .simulation.arrivals import usual as usual
 from .simulation.disaggregated import Writing as Writing
-from .simulation.events import HBM as HBM
 from .simulation.events import Router as Router
 from .simulation.events import Server as Server
 from .simulation.events import Tier as Tier

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference_econ.answers import prefix_cache as offload
-from inference_econ.answers.prefix_cache import HBM, Conversation, Offloading, reuse
+from inference_econ.answers.prefix_cache import Conversation, Offloading, reuse
 from inference_econ.engine import Pins, request_seconds
 from inference_econ.errors import InputError
-from inference_econ.inputs import HardwareSpec, Requests, catalog
+from inference_econ.inputs import HBM, HardwareSpec, Requests, catalog
 from inference_econ.report.questions.prefix_cache import offload_table
 from tests import asking
 

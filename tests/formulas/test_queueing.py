@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference_econ.errors import InputError
-from inference_econ.formulas.queueing import load, mixture_quantiles, split_scv, wait_quantiles
+from inference_econ.formulas.queueing import load, mixture_quantiles, reached, split_scv, wait_quantiles
 
 
 def erlang_c(servers: int, offered: Fraction) -> Fraction:
@@ -223,3 +223,15 @@ def test_a_stream_that_is_dealt_at_random_is_less_bursty_at_each_instance(scv: f
     part = np.diff(np.cumsum(gaps)[random.integers(instances, size=count) == 0])
     assert split_scv(scv, instances) == pytest.approx(np.var(part) / np.mean(part) ** 2, rel=0.02)
     assert split_scv(split_scv(scv, instances), 1.0 / instances) == pytest.approx(scv)
+
+
+@pytest.mark.parametrize("arrival_scv", [0.01, 1.0, 30.0])
+@pytest.mark.parametrize("rate", [0.1, 3.0, 60.0])
+def test_states_that_are_never_reached_change_nothing(rate: float, arrival_scv: float) -> None:
+    rates = np.minimum(np.arange(1.0, 20_001.0) ** 0.5, 100.0)
+    count = reached(rate, rates, arrival_scv + 1.0)
+    every, fewer = (load(rate, some, arrival_scv=arrival_scv, service_scv=1.0) for some in (rates, rates[:count]))
+    assert count < rates.size or rate > 50.0
+    np.testing.assert_allclose(fewer.probabilities, every.probabilities[: count + 1], atol=1e-13)
+    assert every.probabilities[count + 1 :].sum() == 0.0
+    assert fewer.in_flight == pytest.approx(float(every.in_flight), rel=1e-12)

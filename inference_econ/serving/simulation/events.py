@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple, TypeVar, get_args
 import numpy as np
 
 from inference_econ.errors import InputError
-from inference_econ.inputs import Dealing
+from inference_econ.inputs import HBM, Dealing
 from inference_econ.serving.simulation.arrivals import (
     Counts,
     Loop,
@@ -37,8 +37,6 @@ from inference_econ.serving.simulation.trace import Trace, trace
 Tokens = TypeVar("Tokens", int, Counts)
 Policy = Literal["prefill_first", "chunked"]
 Evicted = Literal["last", "fewest_tokens", "nobody"]
-#: Name of the GPU memory among the cache tiers.
-HBM = "HBM"
 #: Differences in load above which a request goes to the least busy server or group instead of the one with its prefix:
 #: difference of request numbers, and their ratio (rule of SGLang's router) [1].
 _FAR_BUSIER, _TIMES_BUSIER = 64, 1.5
