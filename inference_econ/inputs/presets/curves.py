@@ -57,8 +57,7 @@ class GroupedKernel(Spec):
     experts [1].
     """
     passes: Annotated[int | float, Field(ge=1, le=100, allow_inf_nan=False)]
-    """Number of times that separate kernels (sort, quantize, sum) read and write the inputs and outputs [1].
-    """
+    """Number of times that separate kernels (sort, quantize, sum) read and write the inputs and outputs [1]."""
     unit: MathUnit | None = None
     """Math unit of the measured chips; if absent, the sustained share of peak is equal on all chips."""
 
