@@ -80,8 +80,8 @@ def _around(instances: Instances, quantities: Iterable[Quantity]) -> dict[Quanti
 def subjects_of(instances: Instances) -> list[Subject]:
     """Subjects whose prediction errors apply to the given instances.
 
-    The first subject has the properties that all instances share. The others are the instances that differ most from
-    measured ones.
+    The first subject has the properties that all instances share. All further subjects are the instances that differ
+    most from measured instances.
 
     With speculative decoding, the list is empty if no similar server was measured. The widest errors of the profile
     then apply.

@@ -65,7 +65,7 @@ def held_cache(
 ) -> dict[str, Array | float]:
     """KV cache and states of one sequence over all accelerators of an instance, with copies [B].
 
-    All pipeline stages are assumed to have as many layers as the fullest one.
+    All pipeline stages are assumed to have as many layers as the fullest stage.
     """
     held: dict[str, Array | float] = {"kv_cache": 0.0, "state": 0.0}
     page, assumed = _page_tokens(model, precision, plans, assumptions), assumptions.attention

@@ -49,8 +49,8 @@ def saved_seconds(
 ) -> Array:
     """Time that a step with decode and prefill saves over two separate steps, shape (...) [s].
 
-    ``alone`` is the time of the prefill step [s]. For the other parameters see :func:`mixed_step_seconds`. The result
-    is at most the time of either step.
+    ``alone`` is the time of the prefill step [s]. For the other parameters see :func:`mixed_step_seconds`. The saved
+    time is at most the time of either step.
     """
     bare = setup.unmeasured
     decode = fastest_cut(bare, plans)

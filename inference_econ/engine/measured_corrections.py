@@ -74,7 +74,7 @@ class SetupLevels:
         Serving mode: disaggregated, and with speculative decoding.
     pull : (float, float)
         Set if the engine was not measured with the model on the GPU: ln of the factors on decode and prefill steps [1].
-        These factors move the engine's times toward the times of other engines, see
+        The factors move the engine's times toward the times of other engines, see
         :mod:`inference_econ.engine.posterior`.
     known : KnownLayouts or None
         Layouts measured with the model on the GPU, under any engine. None if layouts without measurements get no extra
@@ -227,7 +227,7 @@ class SetupLevels:
     def _known(self) -> frozenset[str] | None:
         """Measured layouts of decode instances in this serving mode.
 
-        It is None if layouts without measurements get no factor.
+        None if layouts without measurements get no factor.
         """
         if self.known is None or not self.unknown:
             return None

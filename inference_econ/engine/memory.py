@@ -135,7 +135,7 @@ def weight_bytes(model: ModelSpec, precision: Precision, host_weights: float = 0
 def streamed_bytes(setup: Served, plans: Plans) -> Array:
     """Weights that each accelerator reads from host memory during one step [B].
 
-    Each accelerator reads its own copies. In a pipeline, the value is that of the stage with the most weights.
+    Accelerators do not share reads. In a pipeline, the stage with the most weights determines the value.
     """
     layers = {**_all_weights(setup, plans), **dict.fromkeys(_BESIDE_LAYERS, 0.0)}
     return np.asarray(setup.assumptions.capacity.host_weights * sum(layers.values()) / plans.stage)
@@ -187,8 +187,8 @@ def _all_weights(setup: Served, plans: Plans) -> dict[str, Array | float]:
 
     Each attention-DP group has a copy of attention and shared experts. Matrices that all heads share are copied to
     every rank if the engine does not split them. In MoE models, each group may also have a copy of all other weights
-    except routed experts. In this case, every rank has the full routers. Expert-parallel ranks may have additional
-    copies of some experts. All pipeline stages are assumed to have as many layers as the largest one.
+    except routed experts; every rank then has the full routers. Expert-parallel ranks may have additional copies of
+    some experts. All pipeline stages are assumed to have as many layers as the largest stage.
     """
     model, precision, assumptions = setup.model, setup.precision, setup.assumptions
     groups: dict[str, Array | float] = {**_weight_groups(model, precision, assumptions.capacity)}
@@ -371,7 +371,7 @@ def of_one_accelerator(setup: Served, plan: Plans) -> dict[str, float]:
     -------
     dict of str to float
         Amounts by purpose [B]: groups of weights, cache, shared prefix, states, workspace, reserved memory, headroom
-        and free memory. All groups add up to the memory of one accelerator.
+        and free memory. The amounts add up to the memory of one accelerator.
     """
     assumed, hbm_bytes = setup.assumptions.capacity, setup.hardware.hbm_bytes
     cache, prefix = _held_by_one(setup, plan)

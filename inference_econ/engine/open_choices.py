@@ -48,9 +48,8 @@ def with_cache(setup: Setup, kv: str | None) -> Setup:
 def for_engine(setup: Setup, engine: ServingEngine) -> Setup:
     """Setup for one engine.
 
-    It has the engine's profile and KV-cache format, and only layouts that the engine can start.
-
-    If the setup allows any layout, only the profile changes.
+    The returned setup has the engine's profile and KV-cache format, and only layouts that the engine can start. If the
+    setup allows any layout, only the profile changes.
 
     Raises
     ------

@@ -95,7 +95,7 @@ def chip_power(chip: HardwareSpec) -> ChipPower | None:
 def tokens_per_second_per_megawatt(chip: HardwareSpec, tokens_per_second: Array, accelerators: Array) -> Array | None:
     """Throughput divided by the provisioned facility power of the accelerators [tokens/s/MW].
 
-    None without power data.
+    None if the chip has no power data.
     """
     power = chip_power(chip)
     if power is None:

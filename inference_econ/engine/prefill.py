@@ -83,7 +83,7 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
     -------
     Prefill
         Times of a prefill on one attention-DP group, while the other groups wait. With ``prefill_split: context``, all
-        groups share the prompt. Other pipeline stages process other prompts.
+        groups share the prompt. Pipeline stages process different prompts at the same time.
 
     Notes
     -----
@@ -92,8 +92,8 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
     experts. A single prompt takes A + M / R, and R prompts take A + M.
 
     Attention is causal: a new token attends to cached tokens and to new tokens before it. With ``prefill_chunk``, a
-    prompt is processed in equal chunks. Each chunk reads the KV cache of the chunks before it. Without
-    ``prefill_chunk``, one step processes all tokens.
+    prompt is processed in equal chunks. A chunk reads the KV cache of all earlier chunks. Without ``prefill_chunk``,
+    one step processes all tokens.
     """
     factor = over_operators(setup, replace(plans, batch=prompts_together(setup, plans), new_tokens=tokens))
     alone = without_levels(setup, plans, ("prefill", tokens, cached), lambda: _operators(setup, plans, tokens, cached))
@@ -210,7 +210,7 @@ def shared_steps(setup: Setup, plans: Plans, tokens: float, cached: float, promp
         New tokens of each prompt, and tokens of each prompt that are already in the cache [tokens].
     prompts : array_like, shape (..., k)
         Number of waiting prompts [1]. Waiting prompts are distributed over pipeline stages and attention-DP groups.
-        Each group processes up to :func:`prompts_of_a_step` prompts in a step.
+        A group processes up to :func:`prompts_of_a_step` prompts in a step.
 
     Returns
     -------

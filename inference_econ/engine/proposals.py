@@ -48,10 +48,10 @@ class UsualDrafts:
 
     @classmethod
     def of(cls, proposer: ProposerName, setup: Setup | None = None) -> UsualDrafts:
-        """Default acceptance rates and draft length of a speculation method.
+        """Default acceptance rates and draft length of a speculation method, from the assumptions of the setup.
 
-        They come from the assumptions of the setup. If these have none, published rates are used. The draft length then
-        comes from the recipe of the setup's engine, if the setup has exactly one engine.
+        If these have none, published rates are used. The draft length then comes from the recipe of the setup's engine,
+        if the setup has exactly one engine.
 
         Parameters
         ----------
@@ -126,8 +126,8 @@ class Speculation:
     Raises
     ------
     InputError
-        If the method is unknown, a probability is not from 0 to 1, or their number is 0 or too large. Also raised if
-        the minimum exceeds the maximum, or if a draft model is missing or given for another method.
+        If the method is unknown, a probability is not from 0 to 1, or their number is 0 or too large. If the minimum
+        exceeds the maximum, or if a draft model is missing or given for another method.
     """
 
     proposer: ProposerName

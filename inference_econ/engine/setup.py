@@ -82,7 +82,7 @@ class Open:
         True if an engine's recipe may set the KV-cache format. Until a recipe is chosen, the setup has the format that
         the recipes of all engines share.
     changes : tuple of str
-        What-ifs on assumptions. They also apply to the profile of every engine.
+        What-ifs on assumptions, which apply to the profile of every engine.
     assumptions : Assumptions
         Assumptions of the setup when it was created. If the setup's assumptions have changed since, engine profiles no
         longer apply.
@@ -132,7 +132,7 @@ class Setup:
         Engines that can serve the setup. Layouts with integer parallelism degrees are limited to those that at least
         one of these engines can start. Without engines, any layout is allowed.
     left_out : tuple of str
-        Engines of the query that cannot serve this setup, with reasons. It also lists disaggregated candidates that the
+        Engines of the query that cannot serve this setup, with reasons. Includes disaggregated candidates that the
         simulator does not support.
     left_open : Open or None
         Choices that :mod:`inference_econ.answers.deployments.serving_options` makes later; None if all are fixed.
@@ -143,8 +143,7 @@ class Setup:
     ------
     InputError
         If the chip has no math unit for a format, does not support the cache format, or has no host link for weights in
-        host memory. Also raised if the context or the price is out of range, or if nodes are requested but their size
-        is unknown.
+        host memory. If the context or the price is out of range, or if nodes are requested but their size is unknown.
     """
 
     model: ModelSpec
@@ -412,7 +411,7 @@ class Setup:
     def dealing(self) -> Dealing:
         """Rule that assigns requests to attention-DP groups.
 
-        If the setup has exactly one engine, it is the rule of this engine. Otherwise, the least busy group gets the
+        A setup with exactly one engine has the rule of this engine. With several engines, the least busy group gets the
         request.
         """
         return (None if self._engine_facts is None else self._engine_facts.dealing) or "least_busy"

@@ -140,7 +140,7 @@ class Proposer:
         """Layout of one copy of the draft model or head with its part of the batch, and the number of copies [1].
 
         A head runs on the chips of one pipeline stage, in the layout of the target. A draft model with its own layout
-        has one copy on all chips of a stage. Any other draft model is split like the target's attention.
+        has one copy on all chips of a stage. A draft model without its own layout is split like the target's attention.
         """
         single = np.ones(())
         if self.speculation.proposer != "draft":
@@ -241,10 +241,10 @@ class SpeculationRounds:
     def best(self) -> BestDraft:
         """Draft length with the shortest time per token; 0 if plain decoding is allowed and fastest.
 
-        If arithmetic limits the step, the best length decreases as the batch grows. At long contexts it stays above 0,
-        because all tokens of a sequence share one read of its cache. It may increase with the batch for three reasons.
-        Larger batches read all experts anyway. Kernel launches of the draft model matter less in longer steps.
-        Collectives may switch to another protocol.
+        If arithmetic limits the step, the best length decreases as the batch grows. At long contexts, the best length
+        stays above 0, because all tokens of a sequence share one read of its cache. The best length may increase with
+        the batch for three reasons. Larger batches read all experts anyway. Kernel launches of the draft model matter
+        less in longer steps. Collectives may switch to another protocol.
         """
         return formulas.best_draft_length(self.verify_seconds, self.draft_seconds, self.tokens, self.shortest)
 
@@ -270,8 +270,8 @@ def rounds(
     cut : {'1d', '2d'}, optional
         Method by which the target's matrices are split; by default the faster one.
     layouts : Layouts
-        Layouts that the draft model may have, if it has another layout than the target. By default they have integer
-        degrees and one pipeline stage.
+        Layouts that the draft model may have, if it has another layout than the target. By default, layouts have
+        integer degrees and one pipeline stage.
 
     Returns
     -------
@@ -290,9 +290,9 @@ def rounds(
     sequence (n in the study of Erdil (2025), ``expected_tokens: draft_length``). The step reads the cache once per
     sequence. The host's ``step_overhead`` occurs once per round.
 
-    Two simplifications remain. Each token is assumed to choose experts independently, although tokens of one sequence
-    choose similar experts; this overestimates the number of experts that a step reads. The first pass of a draft model
-    processes all tokens of the last round, but is modeled as a pass over one token.
+    Tokens are assumed to choose experts independently. In reality, tokens of one sequence choose similar experts, so a
+    step reads fewer experts than predicted. The first pass of a draft model processes all tokens that the target
+    accepted last, but is modeled as a pass over one token.
 
     A head (``mtp``, ``eagle``) has one transformer layer of the target and a projection of hidden state and token
     embedding (2 h x h weights). The head shares the target's output embedding. Sources: DeepSeek-V3 (arXiv:2412.19437),
@@ -300,8 +300,9 @@ def rounds(
     on the chips of one stage. Some EAGLE heads of MoE models are dense. For these, the predicted times are too long.
 
     ``serving.draft_placement`` determines where a draft model runs. By default it is split like the target's attention,
-    as far as the number of its heads allows. Each group of chips then has one copy and a part of the batch. With
-    ``own_layout``, as in the study of Erdil (2025), it runs on all chips of the instance in its fastest layout.
+    as far as the number of its heads allows. A group of chips has one copy of the draft model and its share of the
+    batch. With ``own_layout``, as in the study of Erdil (2025), it runs on all chips of the instance in its fastest
+    layout.
     """
     setup = setup.for_role(speculates=True)
     serving = setup.assumptions.serving

@@ -129,7 +129,7 @@ def without_levels(setup: Setup, plans: Plans, what: object, compute: Callable[[
     Parameters
     ----------
     setup, plans : Setup, Plans
-        Arguments of the function. It must not read the measured corrections.
+        Arguments of the function, which must not read the measured corrections.
     what : hashable
         Name of the function, and its other arguments.
     compute : callable
@@ -336,7 +336,7 @@ def operator_roofline(setup: Setup, operator: Operator, work: Work) -> Roofline:
 
 
 def _some(values: Array | float) -> bool:
-    """True if any value is not 0. Most values are plain floats, for which numpy would be slower."""
+    """True if any value is not 0. Plain floats, the most frequent values, avoid slower numpy calls."""
     return values != 0.0 if isinstance(values, float) else bool(values.any())
 
 
@@ -503,7 +503,7 @@ def cpu_seconds(setup: Setup, work: Work) -> Array | float:
 
 
 def overhead_seconds(setup: Setup, plans: Plans) -> Array:
-    """CPU time per step that does not overlap with the chip [s]. Each attention-DP group has its own process."""
+    """CPU time per step that does not overlap with the chip [s]. Attention-DP groups run in separate processes."""
     assumed = setup.assumptions
     overhead = np.asarray(assumed.host.step_overhead)
     if not assumed.host.sequence_overhead:
@@ -530,7 +530,7 @@ def mfu(
     Parameters
     ----------
     setup : Setup
-        Model, chip, formats and assumptions. Each operator uses the peak of the math unit that it runs on.
+        Model, chip, formats and assumptions. Operators use the peak of the math unit on which they run.
     accelerators, batch : array_like
         Number of accelerators of the instance, and number of its sequences [1], broadcastable to (...).
     seconds : array_like

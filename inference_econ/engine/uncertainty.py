@@ -225,7 +225,7 @@ def error_spread(
 ) -> LeftOutErrors | None:
     """Widest distribution of errors that applies to any of the subjects.
 
-    The parameters are those of :func:`interval`. The result is None if the assumptions were not fitted to the quantity.
+    The parameters are those of :func:`interval`. None if the assumptions were not fitted to the quantity.
     """
     by_part = {} if assumptions.calibration is None else assumptions.calibration.errors
     spreads = [LeftOutErrors(kind, errors[quantity]) for kind, errors in by_part.items() if quantity in errors]
@@ -265,7 +265,8 @@ def _with_releases(errors: ErrorSpread, deviation: float) -> ErrorSpread:
 def likely_errors(assumptions: Assumptions, quantity: Quantity, subjects: Sequence[Subject] = ()) -> ErrorSpread | None:
     """Errors of a quantity. If the errors of throughput are unknown, they are derived from the errors of TPOT.
 
-    The parameters are those of :func:`interval`. The result is None if the assumptions were fitted to neither.
+    The parameters are those of :func:`interval`. None if the assumptions were fitted neither to the quantity nor to
+    TPOT.
 
     Notes
     -----
@@ -282,7 +283,7 @@ def likely_errors(assumptions: Assumptions, quantity: Quantity, subjects: Sequen
 def unknown_share(model: ModelSpec) -> float:
     """Upper bound on the share of a step that unknown parts of a model take [1].
 
-    The share is largest at one token, because larger steps also read more experts and cache. All known parts are
+    The share is largest at one token, because larger steps also read more experts and cache. All known weights are
     assumed to have the narrowest format of the model.
     """
     if not model.unknown_parameters:
@@ -303,7 +304,7 @@ def unlike(subject: Subject, assumptions: Assumptions) -> set[Unlike]:
         Subject that describes the query. An unknown version is treated as unmeasured, and an unknown engine or layout
         as measured.
     assumptions : Assumptions
-        Assumptions of the prediction. Assumptions of the prediction. The result is empty if they were not fitted.
+        Assumptions of the prediction. No property is returned for assumptions that were not fitted.
     """
     calibration = assumptions.calibration
     if calibration is None:
@@ -553,8 +554,8 @@ def chance(
     Returns
     -------
     float or None
-        Probability from 0.05 to 0.95 [1]; the ends mean "at most" and "at least". None if the assumptions were not
-        fitted to the quantity.
+        Probability [1]; 0.05 means "at most 5%", and 0.95 means "at least 95%". None if the assumptions were not fitted
+        to the quantity.
     """
     errors = error_spread(assumptions, quantity, subjects)
     if errors is None:

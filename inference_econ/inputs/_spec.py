@@ -55,10 +55,7 @@ class _Readable(ModelMetaclass):
 
     @property
     def __signature__(self) -> Signature:
-        """Signature of the class.
-
-        It shows types without their constraints, which the docstrings of the fields describe.
-        """
+        """Signature of the class with types, but without the constraints that the docstrings of the fields describe."""
         fields = typing.cast("type[BaseModel]", self).model_fields
         return Signature(
             [
@@ -235,7 +232,7 @@ class Spec(BaseModel, metaclass=_Readable):
 
     @classmethod
     def _further_mistakes(cls, data: Mapping[str, Any]) -> list[tuple[Location, str]]:
-        """Mistakes in the combination of several fields. Such mistakes are also searched if single fields are wrong."""
+        """Mistakes in the combination of several fields, searched even if single fields are wrong."""
         del data
         return []
 

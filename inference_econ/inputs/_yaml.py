@@ -2,7 +2,7 @@
 
 PyYAML has three faults: it reads ``3.35e12`` as text and ``no`` as false, and it ignores the first of two equal keys.
 This module builds the data from PyYAML's *events* instead, and reads scalars by the rules of YAML 1.2. The parser
-rejects duplicate keys, aliases and deep nesting. A small file can therefore not expand to a large one.
+rejects duplicate keys, aliases and deep nesting. A small file can therefore not expand to large data.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _copied(value: _ValueT) -> _ValueT:
 class _Builder:
     """Builder of plain data from YAML events.
 
-    It stops at the first rejected event, because libyaml is slow on deep nesting.
+    Reading stops at the first rejected event, because libyaml is slow on deep nesting.
     """
 
     def __init__(self, text: str, origin: str, loader: type[Any]) -> None:

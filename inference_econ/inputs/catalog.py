@@ -327,7 +327,7 @@ def is_one_of(spec: ModelSpec, names: Iterable[str]) -> bool:
 
 @cache
 def title(kind: Kind, name: str) -> str:
-    """Title of a catalog entry in the package. Only the start of its file is read.
+    """Title of a catalog entry in the package, from the start of its file.
 
     Raises
     ------
@@ -419,7 +419,7 @@ def kernel_counts(
     Returns
     -------
     tuple of KernelCount
-        Entries that match the row, in the order of the file. The last one that applies is used.
+        Entries that match the row, in the order of the file. The last entry that applies is used.
 
     Raises
     ------

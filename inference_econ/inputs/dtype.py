@@ -25,7 +25,7 @@ class Format(NamedTuple):
     group: tuple[int, ...]
     """Number of elements that share a scale: per row, or rows and columns of a block [1].
 
-    It is empty if scales are negligible.
+    Empty if scales are negligible.
     """
     units: tuple[str, ...]
     """Math units that can process the format, the narrowest first."""
@@ -203,7 +203,7 @@ def check_cache_dtype(dtype: str, peaks: Mapping[str, float], hardware_name: str
     """Check that a chip supports a KV-cache format, and return the format.
 
     Every chip can unpack integers. Floats of 8 and 4 bits require math units of the same format, because engines have
-    no conversion kernels for other chips. Likewise, 16-bit formats require a 16-bit math unit.
+    no conversion kernels for other chips. Caches with 16-bit formats require a 16-bit math unit.
 
     Parameters
     ----------

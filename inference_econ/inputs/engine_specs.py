@@ -80,7 +80,7 @@ class EngineDefaults(Spec):
 
 
 class EngineMemory(Spec):
-    """Memory that an engine reserves in addition to weights and KV cache. Some of it is inside its memory share."""
+    """Memory that an engine reserves in addition to weights and KV cache, partly inside its memory share."""
 
     reserved: Bytes
     """Memory of each accelerator outside the framework's allocator: driver context, libraries and workspaces [B]."""
@@ -118,7 +118,10 @@ class EngineMemory(Spec):
 
 
 class CapturedSizes(Spec):
-    """Batch sizes of decode steps for which graphs are captured. Other batches are padded to the next larger size."""
+    """Batch sizes of decode steps for which graphs are captured.
+
+    Batches without a graph are padded to the next larger size.
+    """
 
     smallest: tuple[int, ...] = Field(strict=False)
     """Smallest captured batch sizes [1]."""
@@ -297,10 +300,7 @@ class KernelCount(Spec):
 
 
 class PromptGraphs(Spec):
-    """Captured graphs of prefill steps, which engines use by default.
-
-    They contain the operators between attention layers.
-    """
+    """Captured graphs of the operators between attention layers in prefill steps, which engines use by default."""
 
     most_tokens: int | None = Field(default=None, gt=0)
     """Tokens of the largest step that is captured [tokens]; absent if steps of all sizes are captured."""
@@ -320,12 +320,12 @@ class EngineFacts(Spec):
     """Possible distributions of experts over the ranks of a stage.
 
     With ``dp_x_tp``, experts are spread over all ranks, and no expert is split. With ``any``, experts may be spread
-    over groups of ranks. Each expert is then split over the ranks of its group.
+    over groups of ranks, and split over the ranks of a group.
     """
     inside: Literal["experts", "tensor"] | None = None
     """Ranks that are on adjacent chips if experts are split over groups of ranks; absent if experts are never split.
 
-    They are the ranks of one group (``tensor``), or ranks of different groups (``experts``).
+    Adjacent chips have the ranks of one group (``tensor``), or ranks of different groups (``experts``).
     """
     exchanges: tuple[Exchange, ...] = Field(default=(), strict=False)
     """All-to-all implementations for experts with data-parallel attention."""
@@ -336,7 +336,7 @@ class EngineFacts(Spec):
     decode_context_parallel: Literal["none", "within_tp", "beside_tp"] = "none"
     """Ranks that can split the cached tokens of a sequence in decode.
 
-    They are ranks of the tensor-parallel group (``within_tp``), or additional ranks (``beside_tp``).
+    The split uses ranks of the tensor-parallel group (``within_tp``), or additional ranks (``beside_tp``).
     """
     uneven_pipeline: Literal["refused", "before_last", "last_stage", "last_stages", "first_stages"] = "refused"
     """Stages that get the remaining layers if the number of stages does not divide the number of layers.
@@ -409,7 +409,7 @@ class EngineFacts(Spec):
     held_steps: int | None = Field(default=None, gt=0)
     """Number of decode steps for which prefill waits until each attention-DP group has a prompt, at most [1].
 
-    The value is the default of the engine's option; absent if the engine has no such option.
+    Default of the engine's option; absent if the engine cannot delay prefill.
     """
 
     @property
@@ -443,7 +443,7 @@ class EngineFacts(Spec):
             )
 
     def exchange(self, phase: Literal["prefill", "decode"], *, wide: bool, one_domain: bool = False) -> Exchange:
-        """All-to-all implementation for a phase: the default, or the one for wide expert parallelism.
+        """All-to-all implementation for a phase: the default, or the implementation for wide expert parallelism.
 
         Parameters
         ----------
@@ -452,7 +452,7 @@ class EngineFacts(Spec):
         wide : bool
             True to select the implementation for wide expert parallelism.
         one_domain : bool, optional
-            True if all ranks share one link domain. Implementations that require one domain are then preferred.
+            True if all ranks share one link domain; then implementations that require one domain are preferred.
 
         Raises
         ------
@@ -521,8 +521,8 @@ class EngineSpec(SourcedSpec):
         Parameters
         ----------
         version : str, optional
-            ``0.11.0``; by default, the newest version. A version between two recorded ones has the facts of the older
-            one.
+            ``0.11.0``; by default, the newest version. A version between two recorded versions has the facts of the
+            older version.
 
         Raises
         ------

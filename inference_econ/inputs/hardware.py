@@ -67,9 +67,9 @@ class PurchasePrice(Spec):
 class HardwareSpec(SourcedSpec):
     """Facts of one accelerator (GPU, TPU, LPU): peak rates of dense arithmetic, and link bandwidths in one direction.
 
-    The cost model is valid for chips whose speed follows from their peak rates. Other values that vendors advertise
-    must be converted first: peaks with sparsity, bidirectional link rates, values per core, and values of boards with
-    several chips. Some of them are detected and rejected.
+    The cost model is valid for chips whose speed follows from their peak rates. Several advertised values must be
+    converted first: peaks with sparsity, bidirectional link rates, values per core, and values of boards with several
+    chips. Some unconverted values are detected and rejected.
     """
 
     extends: str | None = None
@@ -80,15 +80,13 @@ class HardwareSpec(SourcedSpec):
     Recipes, measurements, and assumptions for single families refer to this name.
     """
     generation: str = Field(pattern=r"^[a-z0-9_]+$")
-    """Generation of chips that run the same kernels, for example ``hopper``.
-
-    It determines the default profile and the supported engines. A chip of an unknown family is treated like other chips
-    of its generation.
+    """Generation of chips that run the same kernels, for example ``hopper``. The generation determines the default
+    profile and the supported engines. A chip of an unknown family is treated like other chips of its generation.
     """
     vendor: str
     """Manufacturer."""
     desk: bool = False
-    """True for a desktop card or computer. By default, one device is used, with weights in a common file format."""
+    """True for a desktop card or computer, which by default is used alone, with weights in a common file format."""
     year: int = Field(ge=2010, le=2040)
     """Launch year."""
     dense_flops_per_second: Annotated[dict[MathUnit, FlopsPerSecond], Field(min_length=1), HIGH_IS_GOOD]
@@ -109,14 +107,11 @@ class HardwareSpec(SourcedSpec):
     link_bytes_per_second_both_ways: BytesPerSecond | None = None
     """Bidirectional bandwidth of the fast link, as in the datasheet [B/s].
 
-    It is only used to check the value for one direction.
+    Only used to check the bandwidth in one direction.
     """
     link_peers: Count | None = None
-    """Number of chips to which each chip is wired directly [1].
-
-    Each of these links has an equal part of the link bandwidth.
-
-    The value is absent if the chips are connected by a switch, where one peer can use the full bandwidth.
+    """Number of chips to which each chip is wired directly [1]. Direct links have equal shares of the link bandwidth.
+    Absent if a switch connects the chips, where one peer can use the full bandwidth.
     """
     nic_bytes_per_second_one_way: Annotated[BytesPerSecond | None, HIGH_IS_GOOD] = None
     """Network bandwidth between link domains per accelerator in one direction [B/s]; absent if unknown."""

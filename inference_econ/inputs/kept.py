@@ -1,8 +1,8 @@
 """Validated entries of the catalog, kept between the processes of the command line.
 
 Reading and validating the catalog takes longer than most answers. The entries are in the user's cache folder
-(``~/.cache/inference_econ``) as pickles of specifications. Each is valid for one state of all files of the package and
-its plug-ins. Reading creates specifications and plain data only, so a foreign file cannot run code.
+(``~/.cache/inference_econ``) as pickles of specifications. An entry is valid for one state of all files of the package
+and its plug-ins. Reading creates specifications and plain data only, so a foreign file cannot run code.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def kept(cls: type[SpecT], path: Path, read: Callable[[], SpecT]) -> SpecT:
     cls : type
         Class of the entry.
     path : Path
-        File of the entry. Other files may belong to the entry.
+        File of the entry, which may have additional files.
     read : callable
         Function that reads and validates the entry.
     """

@@ -68,7 +68,7 @@ class MixerParameters(NamedTuple):
 
 
 class Mixer(Spec):
-    """Base class of mixers (attention or recurrence). It has the fields of a file, and counts that follow from them.
+    """Base class of mixers (attention or recurrence), with the fields of a file, and counts that follow from them.
 
     A kind of mixer overrides the defaults here. The rows of the operator table are in ``engine/operators/``.
     """
@@ -81,7 +81,7 @@ class Mixer(Spec):
     index_keys_as_cache: ClassVar[bool] = False
     """True if index keys have the number format of the cache.
 
-    Otherwise ``index_keys`` of the assumptions determines it.
+    If False, ``index_keys`` of the assumptions determines the format.
     """
 
     @property
@@ -148,9 +148,9 @@ class NoAttention(Mixer):
 def indexer(heads: int | None, width: int | None, query_rank: float | None, keys: int, hidden: float) -> Shapes:
     """Matrices of an indexer, as rows and columns [1]; empty without an indexer.
 
-    One matrix projects the compressed query to the queries of the indexer. The other projects the residual stream to
-    index keys, ``keys`` per token, and to one weight per head. Pooled index keys need values and gates, so their
-    ``keys`` is larger than 1.
+    One matrix projects the compressed query to the queries of the indexer. A second matrix projects the residual stream
+    to index keys, ``keys`` per token, and to one weight per head. Pooled index keys need values and gates, so ``keys``
+    is larger than 1.
     """
     if heads is None or width is None:
         return ()
@@ -183,7 +183,7 @@ class GroupedQueryAttention(Mixer):
     sinks: bool = False
     """True if each query head has a learned attention sink."""
     value_projection: bool = True
-    """True if values have their own projection. Otherwise the values are the keys before norm and rotation."""
+    """True if values have their own projection; False if values are the keys before norm and rotation."""
     output_gate: bool = False
     """True if an additional query projection gates the output of attention."""
     head_gate: bool = False
@@ -289,7 +289,7 @@ class LatentAttention(Mixer):
     kv_down_projections: Count = 1
     """Number of times that the parameter count includes the compression matrix.
 
-    It is 2 in the published study: once for keys and once for values.
+    The published study has 2: keys and values.
     """
     latent_norms: bool = True
     """True if the compressed query and the latent have learned norms."""
@@ -387,7 +387,7 @@ class CompressedAttention(Mixer):
     query_rank: Count
     """Width of the compressed query (q_lora_rank)."""
     output_groups: Count
-    """Groups of heads (o_groups). Each group has its own output projection."""
+    """Groups of heads with separate output projections (o_groups)."""
     output_rank: Count
     """Output width of the projection of each group (o_lora_rank)."""
     window: Count
@@ -407,7 +407,7 @@ class CompressedAttention(Mixer):
     index_heads: Count | None = None
     """Number of heads of the indexer, which selects pooled entries.
 
-    It is absent if tokens attend to all entries, or to those that an earlier layer selects.
+    Absent if tokens attend to all entries, or to entries that an earlier layer selects.
     """
     index_head_dim: Count | None = None
     """Width of an index head. One index key of this width is cached per entry, in the layer that caches the entries."""
@@ -576,7 +576,7 @@ class FeedForwardParameters(NamedTuple):
 
 
 class FeedForwardPart(Spec):
-    """Base class of feed-forward blocks. It has the fields of a file, and counts that follow from them.
+    """Base class of feed-forward blocks, with the fields of a file, and counts that follow from them.
 
     A subclass overrides the defaults here. The rows of the operator table are in ``engine/operators/``.
     """
@@ -585,7 +585,7 @@ class FeedForwardPart(Spec):
     """Name of the kind of block."""
 
     widths: ClassVar[tuple[str, ...]] = ()
-    """Names of the fields that are widths. The first of these widths is split over ranks. Empty without a block."""
+    """Names of the fields that are widths, starting with the width that is split over ranks. Empty without a block."""
 
     @property
     @abstractmethod

@@ -1,9 +1,9 @@
 """Conversion of common names of models, chips and files to catalog names.
 
 Case, separators and the organization in a model's name are ignored. A catalog name, the title of an entry or its
-Hugging Face id always means that entry. Other names are converted, and a note is logged. A name that fits several
-entries is an error, which lists them. Synonyms are in ``scenarios/measured/names.yaml``. The reader of measurements
-uses the same table. For a name that fits several entries, it takes the most common one.
+Hugging Face id always means that entry. Names that are not exact are converted, and a note is logged. A name that fits
+several entries causes an error, which lists the entries. Synonyms are in ``scenarios/measured/names.yaml``. The reader
+of measurements also uses ``names.yaml``. For a name that fits several entries, this reader takes the most common entry.
 """
 
 from __future__ import annotations
@@ -357,7 +357,7 @@ def _separate(text: str) -> set[str]:
 
 
 def _meant_chip(text: str) -> Meaning | None:
-    """Catalog entry for the name of a chip. Only the board or the memory size may be missing in the name."""
+    """Catalog entry for the name of a chip, which may lack only the board or the memory size."""
     wanted = set(_words(text))
     able = []
     for name, entry in _entries("hardware").items():
@@ -423,4 +423,4 @@ class MeasuredNames(Spec):
     unversioned: Spellings
     """Texts that look like an engine name, although a library version follows them instead of an engine version."""
     engines: dict[str, Spellings]
-    """Texts that identify an engine, by catalog name of the engine. The first match is used."""
+    """Texts that identify an engine, by catalog name of the engine. The first matching text is used."""

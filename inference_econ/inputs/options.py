@@ -1,6 +1,6 @@
-"""Options of commands and queries. Each is declared once, with its group, type, help text, and the fields that it sets.
+"""Options of commands and queries, declared once with group, type, help text, and the fields that they set.
 
-The command line, the HTTP API, scenarios and what-ifs read them from the table ``options.csv``. Options of a single
+The command line, the HTTP API, scenarios and what-ifs read options from the table ``options.csv``. Options of a single
 command are declared with the command.
 """
 

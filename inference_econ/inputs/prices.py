@@ -138,10 +138,10 @@ def of_kind(chip: HardwareSpec, kind: str) -> HourPrice | None:
 def typical(prices: Iterable[HourPrice]) -> HourPrice | None:
     """Median of the on-demand offers of the last quarter; None without prices.
 
-    The last quarter is the 92 days until :data:`NEWEST`, so that results depend only on the files. Without such offers,
-    the first kind in :data:`KINDS` that has prices is used. Dated and verified prices of this kind are preferred, and
-    the median of the newest of them is used. For an even number of prices, the lower of the two middle prices is used,
-    because it is an actual offer with a source.
+    The last quarter is the 92 days until :data:`NEWEST`, so that results depend only on the files. Without on-demand
+    offers, the first kind in :data:`KINDS` that has prices is used. Dated and verified prices are preferred, and the
+    result is the median of the newest such prices. For an even number of prices, the result is the lower middle price,
+    because this price is an actual offer with a source.
     """
     by_cost = sorted(prices, key=lambda price: price.dollars)
     first = min(map(_rank, by_cost), default=None)
@@ -209,7 +209,7 @@ def checked(text: str) -> str:
 
 
 def priced_alike(chips: Iterable[HardwareSpec], price: T) -> T | str:
-    """Price that a query requests for several chips. Other values than ``alike`` are returned unchanged.
+    """Price that a query requests for several chips. All values except ``alike`` are returned unchanged.
 
     ``alike`` is replaced by the kind, seller and source for which all chips have prices.
 

@@ -81,7 +81,7 @@ RENAMED = {"accelerators": "instance_gpus", "max_accelerators": "max_instance_gp
 
 
 class SamplingSpec(Spec):
-    """Series of latency limits at equal ratios. Each limit selects a point of the frontier.
+    """Series of latency limits at equal ratios, which select points of the frontier.
 
     The published study uses 1,000 limits over two powers of ten.
     """
@@ -104,7 +104,8 @@ class Settings(Spec):
     assumptions: str | None = None
     """Name or path of a preset."""
     engine: str | None = None
-    """Engine, ``vllm`` or ``vllm@0.24.0``. Only layouts that it can start are searched, and its profile is used.
+    """Engine, ``vllm`` or ``vllm@0.24.0``. Only layouts that the engine can start are searched, with the profile of the
+    engine.
 
     With ``any``, all layouts are searched. By default, all layouts that at least one known engine can start are
     searched.
@@ -187,7 +188,7 @@ class Settings(Spec):
     eagle: bool | None = None
     """True to draft with an EAGLE head, which is one additional layer of the target model."""
     ngram: bool | None = None
-    """True to use as drafts the tokens that followed an earlier occurrence of the last n-gram. Such drafts take no
+    """True to use as drafts the tokens that followed an earlier occurrence of the last n-gram. N-gram drafts take no
     time."""
     draft_weights: Dtype | None = None
     """Number format of the draft model or draft head.
@@ -195,15 +196,13 @@ class Settings(Spec):
     By default, a draft model has its published format, and a head has the format of the target model.
     """
     acceptance: Acceptance | None = None
-    """Acceptance probability of a draft token [1]: one for all positions, or one for each position.
-
-    A draft token is only accepted if all earlier ones are. By default, the published values for the method and the
-    model are used.
+    """Acceptance probability of a draft token, if all earlier draft tokens are accepted [1]: a single value, or one per
+    position. By default, the published values for the method and the model are used.
     """
     max_draft: Annotated[int, Field(ge=1, le=64)] | None = None
     """Maximum draft length [tokens].
 
-    By default, it is the number of probabilities, or else the length in the engine's recipe, or else the published one.
+    By default, the number of probabilities, else the length in the engine's recipe, else the published length.
     """
     draft_length: Annotated[int, Field(ge=1, le=64)] | None = None
     """Number of draft tokens in every round [tokens]; it replaces the maximum."""
@@ -325,7 +324,7 @@ class SquareRootAsk(Spec):
     kind: Literal["square_root_law"]
     """Kind of query."""
     measured: Annotated[tuple[PublishedLatency, ...], Field(min_length=2, strict=False)]
-    """Published latencies. The first one sets the constant of eq. 19."""
+    """Published latencies. The first latency sets the constant of eq. 19."""
 
 
 class PanelsAsk(Spec):

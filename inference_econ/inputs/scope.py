@@ -91,7 +91,7 @@ def is_read(path: Path) -> bool:
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:
-    """Device and number of a file. This pair is the same for all names of and links to the file."""
+    """Device and number of a file, equal for all names of and links to the file."""
     return status.st_dev, status.st_ino
 
 

@@ -127,12 +127,12 @@ def looks_like_quantity(text: str) -> bool:
 
 
 def integer(text: str) -> int:
-    """Convert ASCII digits with an optional sign to an integer. All integers in texts are read here.
+    """Convert ASCII digits with an optional sign to an integer.
 
     Raises
     ------
     UnitError
-        If it is not an integer, or has more than 4,300 digits, the limit of Python.
+        If the text is not an integer, or has more than 4,300 digits, the limit of Python.
     """
     if not _INTEGER.fullmatch(text):
         raise UnitError(f"{shortened(text)!r} is not an integer")

@@ -128,8 +128,8 @@ def checkpoint(document: Document, repository: str, dtype: str) -> Document:
     repository : str
         Hugging Face id of the checkpoint, optionally with a tag for GGUF files, or an Ollama tag.
     dtype : str
-        Format of the linear layers in the checkpoint; empty for the format of the model. The format of embeddings does
-        not change, because quantization tools skip embeddings. It changes for GGUF files and for wide formats.
+        Format of the linear layers in the checkpoint; empty for the format of the model. The format of embeddings
+        changes only for GGUF files and for wide formats, because quantization tools skip embeddings.
     """
     data, sources = document.data, document.data["sources"]
     assert isinstance(sources, dict)

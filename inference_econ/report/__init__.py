@@ -1,6 +1,6 @@
 """Display of results: tables, charts and documents.
 
-Each command has one module, which creates the page of its result (``page``: tables, charts, sentences). Further modules
+A command has one module, which creates the page of its result (``page``: tables, charts, sentences). Additional modules
 have the glossary of fields and the figures of the published study. A page formats the numbers of a result and computes
 no new ones. No other package imports Altair and matplotlib.
 

@@ -297,7 +297,7 @@ def parts_of_pools(
 ) -> list[PlanPart]:
     """Prefill and decode instances as parts of a launch plan.
 
-    Each is configured for full-length requests, as engines require.
+    Instances are configured for full-length requests, as engines require.
 
     Parameters
     ----------

@@ -349,9 +349,8 @@ def is_numeric(cells: Sequence[str]) -> bool:
 def _widths(columns: Sequence[TableColumn], width: int, *, words: bool = False) -> list[int] | None:
     """Width of each column.
 
-    Columns have their natural width if possible, else headings are wrapped, then long cells, then all cells.
-
-    None if the columns are still too wide.
+    Columns have their natural width if possible, else headings are wrapped, then long cells, then all cells. None if
+    wrapping all cells does not suffice.
     """
     wanted = [column.width for column in columns]
     for floors in (wanted, _heads_wrapped(columns), _floors(columns, words=words)):
@@ -393,7 +392,7 @@ def _longest_word(text: str) -> int:
 
 
 def _pieces(text: str) -> Iterator[tuple[str, bool]]:
-    """Pieces of a text that may be on separate lines (words, parts of paths). Each has a flag for a preceding space."""
+    """Pieces of a text that may be on separate lines (words, parts of paths), with flags for a preceding space."""
     for word in text.split():
         parts = _PIECE.findall(word) if len(word) > _PATH else [word]
         yield from ((part, index == 0) for index, part in enumerate(parts))

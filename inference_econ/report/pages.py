@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def page(answer: Shown) -> AnswerPage[Any]:
-    """Page of a result with the default view of its command. Only the module of this page is imported."""
+    """Page of a result with the default view of its command. Pages of other commands are not imported."""
     displayed = answer.displayed
     made: AnswerPage[Any] = named(displayed.page)(displayed)
     return made

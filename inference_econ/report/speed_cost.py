@@ -38,8 +38,7 @@ def around_curve(
     """Uncertainty band of a metric against user speed.
 
     One edge combines faster users with a better metric, the other slower users with a worse one. Errors differ by
-    engine, so another point may dominate a shifted point. Each edge is therefore the best shifted value at a speed or
-    above.
+    engine, so shifted points may dominate each other. An edge is therefore the best shifted value at a speed or above.
 
     Parameters
     ----------
@@ -106,7 +105,8 @@ def curve_line(
 ) -> PlotSeries:
     """Line through the Pareto-optimal points, with the band of measured values.
 
-    For services, the band of a cost has constant speed. Other bands shift both the speed and the metric.
+    For services, the band of a cost has constant speed. Bands of decode steps and of other metrics shift both the speed
+    and the metric.
 
     Parameters
     ----------

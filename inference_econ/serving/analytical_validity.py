@@ -82,8 +82,8 @@ def needs_simulation(service: Service, load: Loaded) -> bool:
 class ServiceUnderLoad:
     """Callable that predicts the load of one replica from its request rate.
 
-    Loads in the validated range use the analytical model, other loads are simulated. All rates use the same step times
-    of the engine and the same random numbers.
+    Loads in the validated range use the analytical model, all other loads are simulated. Simulations of different rates
+    use equal step times and random numbers.
 
     Attributes
     ----------

@@ -304,8 +304,7 @@ def loaded(service: Service, requests_per_second: float, *, arrivals: ArrivalPro
     depends on its own prompt length.
 
     Bursty arrivals increase the number of earlier prompts by the factor (ca2 + cs2) / (1 + cs2) (Allen and Cunneen, in
-    Allen, 1990). Here ca2 and cs2 are the squared coefficients of variation of interarrival times and of prompt
-    lengths.
+    Allen, 1990). ca2 and cs2 are the squared coefficients of variation of interarrival times and of prompt lengths.
     """
     queue, state = occupancy(service, requests_per_second, arrivals)
     seen = _seen(service, queue, state, arrivals)
@@ -358,7 +357,7 @@ def slo_met_share(
 
     Notes
     -----
-    Each request has the TPOT of the steady state that it finds on arrival. Long requests, and requests that arrive at
+    Requests have the TPOT of the steady state that they find on arrival. Long requests, and requests that arrive at
     high concurrency, therefore often miss several SLOs at once.
     """
     for name, value in (("ttft", ttft_seconds), ("tpot", tpot_seconds), ("e2e", e2e_seconds)):

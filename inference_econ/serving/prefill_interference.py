@@ -285,12 +285,12 @@ def _part_share(batches: Batches, number: Array) -> Array:
 def in_shared_steps(batches: Batches, added: Added) -> tuple[Array, Array]:
     """GPU time of the prompts before a new prompt, and duration of the step that runs when the new prompt arrives [s].
 
-    This function applies if several prompts fit in a step.
+    Applies if several prompts fit in a step.
 
     Notes
     -----
-    Each prompt that arrives during a step extends the next step by the GPU time of one additional prompt. All other
-    parts of the mean step are treated as constant. CPU overhead extends all steps equally.
+    A prompt that arrives during a step extends the next step by the GPU time of one additional prompt. The rest of the
+    mean step is treated as constant. CPU overhead extends all steps equally.
     """
     decode, others = batches.decode, batches.others
     share, working = (
@@ -333,7 +333,7 @@ def chunked_steps(batches: Batches) -> Added:
 
     Notes
     -----
-    A step launches its kernels once, in the CPU time W. Its N chunks take the GPU time C w(N) - O. The longer of both
+    A step launches its kernels once, in the CPU time W. N chunks take the GPU time C w(N) - O. The longer of both
     applies. N is Poisson-distributed, because a prompt of c chunks is in c steps. If G groups step together, w is the
     time of the fullest group, with ceil(N / G) chunks. Longer steps also receive more prompts (:func:`_gated`,
     :func:`_by_length`).
@@ -447,10 +447,10 @@ def delayed(batches: Batches, steps: float) -> tuple[Added, Array]:
 
     Notes
     -----
-    Prompts arrive as a Poisson process with rate L. There are G groups, and a decode step takes the time D. If R
+    Prompts arrive as a Poisson process with rate L. A server has G groups, and a decode step takes the time D. If R
     prompts are waiting at the start, min(G - R, P) more prompts join, where P is Poisson-distributed with mean L H D.
-    By Wald's identity, the first prompt waits for their expected number divided by L. Prompts that arrive later wait
-    half of that on average.
+    By Wald's identity, the first prompt waits for the expected number of joining prompts divided by L. Prompts that
+    arrive later wait half of that on average.
     """
     part, parts, decode, prompts = _part(batches), batches.parts.number, batches.decode, batches.begun
     full = batches.groups * part.stages
@@ -477,9 +477,9 @@ def delayed(batches: Batches, steps: float) -> tuple[Added, Array]:
 def _gated(mean: Array, length: Array) -> tuple[Array, Array]:
     """Probability of each number of chunks in a step that serves the arrivals of the previous step, returned twice [1].
 
-    More prompts arrive during steps with prompts than during steps without them, because these are shorter. The first
-    array is the distribution over all steps, the second is the one that an arriving prompt meets. Both have shape (k,
-    ...) and are equal.
+    More prompts arrive during steps with prompts, because steps without prompts are shorter. The two arrays are the
+    distributions over all steps and over the steps that an arriving prompt meets, shape (k, ...) each. Both arrays are
+    equal.
     """
     chance, short = _poisson(mean, len(length)), length[0]
     for _ in range(_PASSES):

@@ -120,8 +120,8 @@ class KvPressure:
 
     Notes
     -----
-    n concurrent requests of a group need n times the mean, with a standard deviation of s sqrt(n + k n^2). Here s is
-    the variation of single requests, and k accounts for contexts that grow together, as outputs of equal length do.
+    n concurrent requests of a group need n times the mean, with a standard deviation of s sqrt(n + k n^2). s is the
+    variation of single requests, and k accounts for contexts that grow together, as outputs of equal length do.
 
     The needed memory is assumed to be normally distributed. Requests that exceed the memory are preempted. While
     requests wait for memory, the free memory is between zero and the prompt of the first request in the queue. The mean
@@ -492,10 +492,10 @@ def services(
     plans : Plans
         Layouts, arrays of shape (n,); their batch is ignored.
     slots : ndarray, shape (n,)
-        Maximum concurrent requests [1]. It is reduced to the concurrency that prefill can sustain.
+        Maximum concurrent requests [1]. The limit is reduced to the concurrency that prefill can sustain.
     batches : int, optional
         Number of steady states per layout, in equal ratios from one request to full memory [1]. By default, all layouts
-        use the same batch sizes, and layouts with more memory have additional larger ones.
+        use the same batch sizes, and layouts with more memory have additional larger batches.
     speculation : Speculation, optional
         Speculation method, on the same chips.
     """

@@ -58,10 +58,7 @@ class _Sample:
 
     @cached_property
     def ascending(self) -> Array:
-        """Values in ascending order.
-
-        They are cached, because :func:`numpy.quantile` is three times slower per share.
-        """
+        """Values in ascending order, cached because :func:`numpy.quantile` is three times slower per share."""
         return np.sort(self.values)
 
     def __call__(self, share: float) -> float:

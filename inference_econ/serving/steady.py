@@ -204,7 +204,7 @@ class Steady:
         """Replace states by alternatives with the same batches.
 
         Batches ascend along the last axis. Replacement starts at the first alternative that completes more requests.
-        All later states are replaced too, because a server would not return to the slower alternative.
+        Later states are also replaced, because a server would not return to the slower alternative.
         """
         better = possible & (other.requests_per_second > self.requests_per_second)
         better = np.logical_or.accumulate(better, axis=-1)

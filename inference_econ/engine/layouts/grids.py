@@ -203,7 +203,7 @@ class WholeLayouts:
     def variants(self, model: ModelSpec, assumptions: Assumptions, plans: Plans) -> Plans:
         """Plans with each number of attention ranks and each number of expert ranks, as two leading axes.
 
-        The numbers divide the heads or the experts. They also divide the chips of a stage in at least one instance.
+        The numbers divide the heads or the experts, and the chips of a stage in at least one instance.
         """
         stage = plans.stage
         ranks = self._only_ranks(assumptions.layout, stage)

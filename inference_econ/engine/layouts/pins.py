@@ -221,7 +221,7 @@ class Space:
     grid : {'whole', 'paper'}
         Integer instances and layouts (``whole``), or the logarithmic grid of the published study (``paper``).
     any_group : bool
-        Also search for prefill/decode groups that no published recipe has. A group is a set of prefill and decode
+        True to search for prefill/decode groups that no published recipe has. A group is a set of prefill and decode
         instances.
     gpus : int or None
         Maximum GPUs of one deployment [1].
@@ -309,7 +309,7 @@ def layout_columns(
     """Parallelism degrees of n plans, each as a list; they are integers except on the published study's grid.
 
     A pipeline stage has tp x dp = moe_tp x ep chips. In the published study, only tp of these chips compute attention,
-    and the others wait. Therefore moe_tp x ep is larger than tp x dp there.
+    and the others wait. In the study, moe_tp x ep is therefore larger than tp x dp.
 
     Parameters
     ----------

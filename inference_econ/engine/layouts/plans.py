@@ -32,14 +32,13 @@ class Plans:
     batch : ndarray
         Number of sequences that the instance decodes at once, b [1].
     pp : ndarray
-        Number of pipeline stages [1]. Each stage has N / pp chips, and processes b / pp sequences at once.
+        Number of pipeline stages [1]. A stage has N / pp chips, and processes b / pp sequences at once.
     attention_ranks : ndarray
         Number of chips in a stage that share the attention weights, at most N / pp [1].
     ep : ndarray or None
         Number of expert-parallel ranks in a stage [1]; None for the number that the assumptions determine.
     new_tokens : float
-        Tokens per sequence and step [1]. The value is 1 for plain decoding. It is larger for verifying drafts and for
-        prefill.
+        Tokens per sequence and step [1]. Plain decoding has 1; verifying drafts and prefill have more.
     prefill : bool
         True for a prefill step, in which only the last token of each sequence needs logits.
     whole : bool
@@ -51,7 +50,7 @@ class Plans:
         round-robin assignment, see :func:`fullest_group`.
     riding, riding_fullest : ndarray or float
         Prompt tokens that a micro-batch prefills in the same step as decode tokens [tokens], and the tokens of the
-        fullest group divided by the mean of all groups [1]. All operators except attention process prompt and decode
+        fullest group divided by the mean of all groups [1]. Operators other than attention process prompt and decode
         tokens together.
     """
 
@@ -194,8 +193,8 @@ def dealt(sequences: Array, groups: Array) -> Array:
 def expert_ranks(plans: Plans, experts: int, sparsity: float, assumed: ExpertAssumptions) -> Array:
     """Number of expert-parallel ranks in a stage, for a block with ``experts`` experts [1], shape (...).
 
-    It is ``plans.ep`` if given, and otherwise the smaller of the numbers of chips and experts. It is 1 if the
-    micro-batch is too small (Erdil 2025, published code; the text of the study has no such limit).
+    The number is ``plans.ep`` if given, else the smaller of the numbers of chips and experts. A micro-batch that is too
+    small has 1 (Erdil 2025, published code; the text of the study has no such limit).
     """
     if experts == 1:
         return np.ones(())
@@ -278,7 +277,7 @@ def domains_spanned(ranks: npt.ArrayLike, stride: npt.ArrayLike, stage: npt.Arra
     -----
     Each stage starts at the beginning of a domain. A domain has room for c = ``link_domain / stride`` members of a
     group, so R members span R / c domains, rounded up. A group that would cross the border of a domain starts in the
-    next domain. Some chips then remain unused, but larger domains never give worse results. If a domain is smaller than
+    next domain. Some chips may remain unused, but larger domains never give worse results. If a domain is smaller than
     a stage, tensor-parallel and expert-parallel groups cannot both fit inside it.
 
     Examples
@@ -336,8 +335,8 @@ def fullest_over_mean(layers: int, plans: Plans, assumed: LayoutAssumptions) -> 
 def depths(layers: int, assumed: LayoutAssumptions) -> list[int]:
     """Pipeline depths to try, shallowest first [1].
 
-    All depths that divide the number of layers are tried. With uneven stages, depths are at most 16, and powers of two
-    are also tried. A power of two p is skipped if a pipeline with one stage less is as fast: ceil(L / p) (p - 1) >= L.
+    Depths that divide the number of layers are tried. With uneven stages, depths are at most 16, and powers of two are
+    also tried. A power of two p is skipped if a pipeline with one stage less is as fast: ceil(L / p) (p - 1) >= L.
 
     Examples
     --------

@@ -284,7 +284,7 @@ def _indivisible_heads(spec: Attention, ranks: Array) -> list[UnevenSplit]:
 def indivisible_context(spec: Attention, ranks: Array, dcp: float) -> list[UnevenSplit]:
     """Limits on the number of ranks that share the tokens of a sequence (vLLM's ``--decode-context-parallel-size``).
 
-    These ranks would otherwise store copies of the cache, so their number is at most the number of copies of a KV head.
+    Context-parallel ranks replace copies of the cache, so their number is at most the number of copies of a KV head.
     """
     if not spec.caches:
         return []

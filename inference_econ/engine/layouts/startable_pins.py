@@ -84,10 +84,7 @@ def _text(degrees: dict[str, float], dcp: float | None) -> str:
 
 
 def _layouts(setup: Served, degrees: dict[str, Sequence[int]], dcp: float | None) -> Plans | None:
-    """Layouts with the given parallelism degrees that split the model evenly; None if there are none.
-
-    Each layout has one sequence.
-    """
+    """Layouts of one sequence with the given parallelism degrees that split the model evenly; None if none does."""
     axes = (dict.fromkeys(degrees.get(name, _DEGREES)) for name in ("tp", "dp", "pp"))
     rows = [
         (tp * dp * pp, tp, pp, ep)
@@ -143,8 +140,8 @@ def check_pins(model: ModelSpec, pins: Pins) -> None:
     Raises
     ------
     InputError
-        If there are more pipeline stages than layers, or if a stage cannot be divided into the expert-parallel ranks.
-        Also raised if there are more context-parallel ranks than copies of the cache.
+        If there are more pipeline stages than layers, if a stage cannot be divided into the expert-parallel ranks, or
+        if there are more context-parallel ranks than copies of the cache.
     """
     if pins.pp is not None and pins.pp > model.layers:
         raise InputError(

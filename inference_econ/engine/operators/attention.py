@@ -37,7 +37,7 @@ def reach_of_kernels(
     """Efficiencies of attention kernels for the format of the cache, see :class:`inference_econ.inputs.ScoresKernel`.
 
     ``attended`` is the number of past tokens to which a new token attends. ``width`` is the number of elements in a
-    head's keys or values, if prefill decompresses them. Otherwise, prefill attends to latents, as decode does.
+    head's keys or values, if prefill decompresses them; None if prefill attends to latents, as decode does.
     """
     kernel = table.assumptions.attention.kernel(cached, table.precision.kv)
     # Very little work takes no time, so padding is ignored.
@@ -71,11 +71,10 @@ def scores(
 ) -> Operator:
     """Row of attention over the cache in one layer: arithmetic per new token, and cache traffic per sequence.
 
-    It consists of three kernels: rotation with the cache write, attention over parts of the context, and the sum over
-    these parts. ``heads`` is the number of heads that can be distributed over ranks. If ``whole`` is True, every rank
-    of a group processes all sequences of the group. Each attention-DP group with a sequence reads ``shared_bytes``
-    once. ``dtype`` defaults to the format of the cache. ``reach`` has the efficiencies of the attention kernels, if
-    known.
+    Three kernels run: rotation with the cache write, attention over splits of the context, and the sum over these
+    splits. ``heads`` is the number of heads that can be distributed over ranks. If ``whole`` is True, every rank of a
+    group processes all sequences of the group. Each attention-DP group with a sequence reads ``shared_bytes`` once.
+    ``dtype`` defaults to the format of the cache. ``reach`` has the efficiencies of the attention kernels, if known.
     """
     within = Reach() if reach is None else reach
     follows = table.assumptions.chip.math_unit_follows
@@ -105,7 +104,7 @@ def scores(
 def indexer(table: OperatorTable, spec: LatentAttention | CompressedAttention, entries: float) -> Iterator[Operator]:
     """Rows of the indexer of sparse attention: projections, and the scan of index keys.
 
-    There are no rows if the layer reuses the selection of another layer.
+    A layer that reuses the selection of another layer has no rows.
     """
     if spec.index_heads is None or spec.index_head_dim is None:
         return
@@ -315,7 +314,7 @@ def _latent_scores(table: OperatorTable, spec: LatentAttention, limit: float) ->
 def compressed_rows(table: OperatorTable, spec: CompressedAttention, summed: float) -> Iterator[Operator]:
     """Rows of DeepSeek-V4 attention, which covers recent tokens and pooled groups of earlier tokens.
 
-    All heads share one vector per recent token and one vector per group.
+    Heads share one vector per recent token and one vector per group.
     """
     parameters, assumed = spec.parameters(table.hidden), table.assumptions.attention
     apart = () if assumed.indexer == "scan" else parameters.indexer

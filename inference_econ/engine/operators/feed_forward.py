@@ -298,7 +298,7 @@ def _exchange(
 def largest_sparsity(model: ModelSpec, assumed: ExpertAssumptions) -> float:
     """Number of experts divided by active experts, in the sparsest block of the model under the assumptions [1].
 
-    It is 1 for a dense model.
+    Dense models have 1.
     """
     return max([1.0, *(_routed(spec, assumed)[2] for spec in model.mixtures)])
 

@@ -59,9 +59,9 @@ def mixed_work(works: Sequence[Work], contexts: Contexts, groups: int) -> Work:
 def fullest_tokens(contexts: Contexts, groups: int) -> float:
     """Cached tokens per sequence in the fullest attention-DP group, divided by the mean of all sequences [1].
 
-    Sequences are assigned to groups in order of length, the longest first. Each goes to the group with the fewest
-    tokens. The tokens of the fullest group are then divided by the largest number of sequences in a group. If contexts
-    are given as shares, all groups are equal.
+    Sequences are assigned in order of length, the longest first, to the group with the fewest tokens. The tokens of the
+    fullest group are then divided by the largest number of sequences in a group. If contexts are given as shares, all
+    groups are equal.
     """
     if groups == 1 or sum(count for _, count in contexts) <= 1.0:
         return 1.0

@@ -105,7 +105,7 @@ class Adapted:
 
 
 class Operator(NamedTuple):
-    """One kind of operator. All amounts are per occurrence and per accelerator that runs the operator.
+    """One kind of operator. Amounts are per occurrence and per accelerator that runs the operator.
 
     Attributes
     ----------
@@ -134,18 +134,18 @@ class Operator(NamedTuple):
     launches : float
         Number of kernels per occurrence [1].
     padding, kv_padding : ndarray or float
-        Actual arithmetic divided by necessary arithmetic [1]; it is above 1 if tiles are partly filled. The second
-        ratio is for cache reads.
+        Actual arithmetic divided by necessary arithmetic [1]; above 1 if tiles are partly filled. The second ratio is
+        for cache reads.
     rates : Rates or None
         Efficiencies of the operator's kernels; None without a measured curve.
     grouped : bool
-        True if each attention-DP group processes its own sequences. All groups then wait for the fullest one.
+        True if each attention-DP group processes its own sequences. If True, all groups wait for the fullest group.
     mixer : str
         For norms: kind of attention in the same layers.
     attention : str
         Kind of attention to which the operator belongs; assumptions may set a launch time for it.
     parts : float
-        Number of layer parts per occurrence [1]. It is above 1 for norms, because all norms of a layer are one row.
+        Number of sublayers per occurrence [1]; above 1 for norms, because all norms of a layer are one row.
     adapted : Adapted or None
         Matrices that may have adapters.
     """
@@ -273,8 +273,8 @@ class OperatorTable:
         """All-reduces of ``elements`` per token over the ranks that split a matrix, for each method of splitting.
 
         With a one-dimensional split, all ranks sum their outputs after the second matrix of a pair. The sum takes one
-        all-reduce. If each rank keeps its own tokens, it takes two exchanges with half of the traffic. With a
-        two-dimensional split, groups of sqrt(ranks) sum their outputs.
+        all-reduce, or two exchanges with half of the traffic if each rank keeps its own tokens. With a two-dimensional
+        split, groups of sqrt(ranks) sum their outputs.
 
         ``owners`` is the number of chips in one all-reduce. Consecutive members of the group are ``stride`` chips
         apart.
@@ -306,7 +306,7 @@ class OperatorTable:
     def summed(self) -> npt.NDArray[np.bool_] | None:
         """Plans in which every chip of a stage has all tokens, so that the outputs of experts are summed.
 
-        None if there are no such plans.
+        None if no plan sums the outputs of experts.
         """
         if self.assumptions.experts.replicated_tokens == "exchanged":
             return None
@@ -332,7 +332,7 @@ class OperatorTable:
     def attended_in_chunk(self, chunk: float) -> float:
         """Mean number of past tokens in the same chunk to which a new token attends [tokens].
 
-        This number grows with the position in a chunk, and drops to zero at each chunk border. If all contexts are
+        The number grows with the position in a chunk, and drops to zero at each chunk border. If all contexts are
         equal, the mean over a chunk is used.
         """
         if self.assumptions.attention.chunk_position == "middle":
@@ -364,10 +364,9 @@ class OperatorTable:
     def cache_share(self, heads: float, *, by_token: bool = True) -> Array:
         """Share of the cache of a stage's sequences that one chip stores and reads [1].
 
-        In the published study, all chips have equal shares. Otherwise, each attention-DP group stores its own
-        sequences, and every rank stores the heads that it computes. If there are more ranks than heads, the additional
-        ranks store copies. With decode context parallelism, they store other tokens instead, if the cache is
-        ``by_token``.
+        In the published study, all chips have equal shares. In other studies, an attention-DP group stores only its
+        sequences, and a rank only its heads. If there are more ranks than heads, the additional ranks store copies.
+        With decode context parallelism, the additional ranks store other tokens if the cache is ``by_token``.
         """
         if self.assumptions.layout.kv_placement == "spread":
             return 1.0 / self.stage
@@ -473,8 +472,8 @@ def pointwise(table: OperatorTable, pace: Array | float) -> Iterator[Operator]:
 def _mixing(table: OperatorTable, repeats: Array | float, streams: int, outputs: int) -> Operator:
     """Row of a matrix on all copies of the residual stream, with the memory traffic of the additional copies.
 
-    Every rank of a group processes all of the group's tokens. Each chip of a stage, or of a group with its own copy,
-    stores a part of the matrix.
+    Every rank of a group processes all of the group's tokens. The matrix is split over the chips of a stage, or of a
+    group with its own copy.
     """
     dtype, count = table.precision.weights, float(outputs * streams * table.hidden)
     parts = table.ranks if table.copied else table.stage

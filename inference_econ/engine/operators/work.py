@@ -1,6 +1,6 @@
 """Operator table of one step.
 
-There is one row per kind of operator and block of layers. Entries are arrays that broadcast over the plans. Amounts
+A row describes one kind of operator in one block of layers. Entries are arrays that broadcast over the plans. Amounts
 that grow with the number of tokens are stored per token, which keeps the arrays small.
 """
 
@@ -95,8 +95,8 @@ class Work:
     tokens, sequences : ndarray
         Number of tokens and number of sequences in one micro-batch [1].
     layers : ndarray or float
-        Number of layers on the critical path of a token [1]. It exceeds the number of layers of the model if the
-        largest pipeline stage limits the pipeline.
+        Number of layers on the critical path of a token [1]. The path has more layers than the model if the largest
+        pipeline stage limits the pipeline.
     groups : ndarray or float
         Attention-DP groups [1].
     fullest, fullest_tokens : ndarray or float

@@ -300,10 +300,7 @@ class AgentLot(CapacityBlock):
 
     @property
     def most_carried(self) -> float:
-        """Number of agents that is practically unlimited [1].
-
-        It is unlimited because waiting agents send no requests, so no queue grows.
-        """
+        """Number of agents that is practically unlimited: waiting agents send no requests, so no queue grows [1]."""
         return 1e9 * self.carried
 
     def in_flight(self, shares: Array) -> Array:

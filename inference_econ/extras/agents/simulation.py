@@ -46,7 +46,7 @@ from inference_econ.serving.simulation import simulator
 
 @dataclass(frozen=True)
 class AgentSessions:
-    """Sessions of agents or users. Each agent runs one session after the other; see :class:`inference_econ.Agents`."""
+    """Sessions of agents or users, one at a time per agent; see :class:`inference_econ.Agents`."""
 
     name: str
     spec: SessionSpec
@@ -454,11 +454,11 @@ def shortlist(
 ) -> list[tuple[int, int, float]]:  # fmt: skip
     """Layouts that serve the most agents per dollar according to the analytical model; one per size.
 
-    Each layout is returned with its agents per instance [1] and a value that ranks it. For a number of agents, the
-    value is the cost of the fleet [USD/h]. For given numbers of instances, it is the negative largest number of agents
-    [1]. Otherwise it is the cost per agent [USD/h]. Without offload tiers, the number of contexts that fit in memory
-    limits the agents, and every turn hits the cache. More agents are possible, because agents also rest. A layout that
-    could be the cheapest for this reason is added.
+    Layouts are returned with their agents per instance [1] and a ranking value. For a number of agents, the ranking
+    value is the cost of the fleet [USD/h]. For given numbers of instances, the ranking value is the negative largest
+    number of agents [1]. If neither is given, the ranking value is the cost per agent [USD/h]. Without offload tiers,
+    the number of contexts that fit in memory limits the agents, and every turn hits the cache. More agents are
+    possible, because agents also rest. A layout that could be the cheapest for this reason is added.
     """
     rates = promised_rates(layouts, targets)
     at_most = np.where(rates > 0.0, work.all_agents(rates, flights(layouts, rates)), 0.0)
@@ -518,9 +518,9 @@ def point_of(
 def cheapest_fleet(
     instance: PlayedInstance, agents: int, targets: Targets, guess: int, router: Router, dollars: float = math.inf
 ) -> AgentDeployment | None:
-    """Approximately smallest fleet for a number of agents, simulated as a whole; None if no size is sufficient.
+    """Approximately smallest fleet for a number of agents, simulated as a whole.
 
-    The result is also None if the fleet costs more than ``dollars`` [USD/h].
+    None if no size is sufficient, or if the fleet costs more than ``dollars`` [USD/h].
     """
     limits, service = instance.predicted(targets), instance.service
     bills = service.setup.dollars_per_hour(np.arange(1.0, 2.0 * agents + 1.0), service.accelerators)
@@ -719,7 +719,7 @@ class PlayedGroup(PlayedInstance):
     def filled(self, carried: int, chips: float, targets: Targets, router: Router) -> AgentDeployment | None:
         """Fleet of a number of chips [1] that serves the most agents, given the capacity of this group.
 
-        A few prefill instances are added. The result is None if the chips are too few, or no agent is served.
+        A few prefill instances are added. None if the chips are too few, or no agent is served.
         """
         share = chips / self.accelerators
         parts = max(math.ceil(share * carried / _PART), 1)
@@ -779,12 +779,12 @@ def groups(
 ) -> list[tuple[PlayedGroup, int, float]]:
     """Prefill/decode groups that serve agents at the lowest cost by the analytical model; one per decode layout [1].
 
-    Each group is returned with its capacity and the cost of a fleet for all agents, or per agent if their number is not
+    Groups are returned with their capacity and the cost of a fleet for all agents, or per agent if their number is not
     given [USD/h].
 
     Notes
     -----
-    Decode instances run at the largest batch that meets the SLO for the mean request. There are enough prefill
+    Decode instances run at the largest batch that meets the SLO for the mean request. A group has enough prefill
     instances to process new tokens and previous outputs, and to store the prompts of all agents between turns.
     """
     requests, states, price = work.requests, pools.decode.states, pools.prefill.setup.dollars_per_accelerator_hour

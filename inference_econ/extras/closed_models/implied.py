@@ -186,7 +186,10 @@ class RevealedExponents(Shown):
         return self.records()
 
     def records(self) -> list[Mapping[str, Any]]:
-        """One record per offer. Offers that are never chosen have no exponents, and the fastest has no upper one."""
+        """One record per offer.
+
+        Offers that are never chosen have no exponents, and the fastest offer has no upper limit.
+        """
         columns = zip(self.labels, self.tokens_per_second, self.dollars, self.pairs, strict=True)
         return [
             {

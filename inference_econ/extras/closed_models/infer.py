@@ -568,7 +568,7 @@ def markup(offer: ObservedOffer, priors: Priors) -> Normal:
 def log_likelihood(draws: Draws, offer: ObservedOffer) -> Array:
     """Log likelihood of an offer for every sampled model, serving method and frontier point; shape (N, C, M) [1].
 
-    The value is minus infinity if the model does not fit, or if the serving method uses another chip than the offer.
+    Minus infinity if the model does not fit, or if the serving method uses another chip than the offer.
     """
     priors = draws.priors
     likely = np.where(np.isfinite(draws.speed), 0.0, -np.inf)
@@ -950,7 +950,8 @@ def _sold(
 ) -> tuple[CredibleInterval | None, CredibleInterval | None]:
     """Posterior of the ratio of price to cost, and of the hourly price.
 
-    Their logarithms are normal and have a known sum per draw, so each is normally distributed given the sum.
+    The logarithms of both are normal and have a known sum per sampled model, so they are normally distributed given the
+    sum.
     """
     if not offer.priced:
         return None, None
@@ -1071,7 +1072,7 @@ def infer(
     samples : int
         Models drawn from the priors [1], from 64 to 32,768, rounded up to a power of two.
     truth : ModelSpec or name, optional
-        Actual model. It is only shown next to the result, and not used.
+        Actual model, which is only shown next to the result.
     progress : callable, optional
         Receives the completed share and a description.
 

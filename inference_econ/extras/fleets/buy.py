@@ -74,7 +74,7 @@ class Crossover:
     def always(self) -> float | None:
         """Request rate above which the fleet is cheaper at every rate [1/s]; None if there is no such rate.
 
-        After n full rental units, the next one starts empty. This new unit is also profitable at first if (n + 1) s <=
+        After n full rental units, the next unit starts empty. An empty new unit is profitable at first if (n + 1) s <=
         n, where s is the cost of a full unit divided by the cost of the offer. With fewer units, each additional unit
         makes the fleet more expensive than the offer again, until it is sufficiently loaded.
         """

@@ -41,7 +41,7 @@ _MANY = 10.0
 class CapacityBlock:
     """Smallest rentable unit of a fleet: the minimum number of replicas that fill their machines.
 
-    In a disaggregated deployment, it is a decode instance with its share of prefill instances.
+    A disaggregated deployment has units of one decode instance with its share of prefill instances.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class CapacityBlock:
     def in_flight(self, shares: Array) -> Array:
         """Concurrent requests of a rental unit at given shares of its capacity within the SLOs, shape (n,) [1].
 
-        They are at most its maximum concurrency. Values are interpolated between several loads.
+        Values are at most the maximum concurrency of the unit, and are interpolated between several loads.
         """
         rates = (_LOADS[:-1] * self.load.requests_per_second).tolist()
         states = [loaded(self.service, rate, arrivals=self.load.arrivals).in_flight for rate in rates]

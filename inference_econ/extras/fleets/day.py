@@ -408,7 +408,7 @@ def plan(
     T is the start-up time [h]. Reserved units have equal x_ih in all hours. The constraint is
     sum_i q_i x_ih >= needed_h.
 
-    This is the unit commitment problem of power plants (Padhy, 2004), solved by HiGHS.
+    The problem equals the unit commitment problem of power plants (Padhy, 2004), solved by HiGHS.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import coo_array
@@ -544,7 +544,8 @@ class PooledDay(NamedTuple):
     ) -> PooledDay | None:  # fmt: skip
         """Disaggregated deployment for the largest load of each hour [1/s].
 
-        None if it costs at least ``limit`` in the busiest hour [USD/h], or needs too many instances for a quick search.
+        None if the deployment costs at least ``limit`` in the busiest hour [USD/h], or needs too many instances for a
+        quick search.
         """
         busiest = max(needed)
         try:
@@ -574,7 +575,7 @@ class PooledDay(NamedTuple):
     ) -> list[str]:
         """Text on the cost of disaggregated serving compared with aggregated serving [USD]; empty if it is not cheaper.
 
-        Each kind of instance is planned separately with :func:`inference_econ.extras.fleets.day.plan`.
+        Prefill and decode instances are planned separately with :func:`inference_econ.extras.fleets.day.plan`.
         """
         fleet, planned = self.fleet, 0.0
         sides = (

@@ -53,9 +53,9 @@ class Batch:
     concurrency : int or None
         Maximum number of concurrent trajectories over all instances; None for all trajectories [1].
     finished : float
-        Share of finished trajectories at which a batch ends [1]. The other trajectories continue in the next batch.
+        Share of finished trajectories at which a batch ends [1]. Unfinished trajectories continue in the next batch.
     max_tokens : int or None
-        Longest output; longer ones are truncated [tokens].
+        Longest output; longer outputs are truncated [tokens].
     """
 
     requests: Requests
@@ -355,10 +355,10 @@ def rollout(
     concurrency : int, optional
         Most concurrent trajectories [1]; all by default.
     finished : float
-        Share of finished trajectories that ends a batch [1]. The others continue in the next batch after recomputation,
-        because weights have changed.
+        Share of finished trajectories that ends a batch [1]. Unfinished trajectories continue in the next batch after
+        recomputation, because weights have changed.
     max_tokens : int, optional
-        Longest output; longer ones are truncated [tokens].
+        Longest output; longer outputs are truncated [tokens].
     learner : Learning, optional
         Learner on the same chips or a part of them (``scenarios/assumptions/learning``); none by default.
     most : int

@@ -1,7 +1,6 @@
 """Deployments as manifests: Docker Compose, Kubernetes, LeaderWorkerSet, llm-d and Dynamo.
 
-Each file is created from a YAML template that contains values in JSON. The result is parsed, and written again in
-readable form.
+Manifests are created from YAML templates that contain values in JSON, then parsed, and written again in readable form.
 """
 
 from __future__ import annotations

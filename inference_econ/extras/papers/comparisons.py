@@ -396,7 +396,7 @@ def _of_equal_parameters(common: Settings, settings: Settings, label: str) -> Se
 
 
 def _practice(settings: Settings, speed: float) -> tuple[str, ...]:
-    """Cheapest engine configuration for the common settings, at a speed or at the highest speed. All members use it."""
+    """Cheapest engine configuration for the common settings of all members, at a speed or at the highest speed."""
     try:
         front = frontier_of(settings)
     except NothingFitsError:

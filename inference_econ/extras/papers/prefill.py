@@ -105,7 +105,7 @@ class PrefillWays(Shown):
     def speed_up(self, row: SharedPrompt, name: str) -> float | None:
         """Time on a single copy of the model divided by the time of a method [1].
 
-        It is None if the prompt does not fit on one copy.
+        None if the prompt does not fit on one copy.
         """
         alone = self.alone.get(row.prompt)
         return None if alone is None else alone.seconds / row.ways[name].seconds
@@ -208,7 +208,8 @@ def prefill(
         Tensor-parallel degree of each copy of the model in context parallelism and prefill chains [1]; by default the
         smallest power of two that fits the model and the longest prompt.
     batch : int
-        Number of prompts of equal length that are processed together [1]. All first tokens are ready at the end.
+        Number of prompts of equal length that are processed together [1]. First tokens of all prompts are ready at the
+        end.
     cached : float
         Cached tokens before each prompt [tokens]; they are a shared prefix that every process stores.
     progress : callable, optional
@@ -324,7 +325,7 @@ def _fastest(setup: Setup, size: int, prompt: int, batch: float, cached: float) 
 
 
 def _shared(chain: Sequence[tuple[Processes, int]], prompt: int) -> SharedPrompt:
-    """Results of all methods that share a prompt among chips. Several kinds of chips can only form chains."""
+    """Results of all methods that share a prompt among chips; several kinds of chips can only form chains."""
     ways: dict[str, Way] = {}
     missing: dict[str, str] = {}
     (processes, ranks), *others = chain

@@ -160,7 +160,7 @@ def check(
     Returns
     -------
     Check
-        Result of the test. The result is equal for equal seeds.
+        Result of the test. Equal seeds give equal results.
 
     Raises
     ------

@@ -276,7 +276,7 @@ Numbers = npt.ArrayLike | Sequence[float | None]
 class Accuracy(NamedTuple):
     """Errors of predictions; None without predictions.
 
-    All fields but the bias refer to the absolute log error |ln(predicted / measured)|: 0.1 is about 10% either way,
+    Fields other than the bias refer to the absolute log error |ln(predicted / measured)|: 0.1 is about 10% either way,
     0.69 is a factor of 2.
     """
 

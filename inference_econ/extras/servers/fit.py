@@ -441,7 +441,7 @@ class Fold:
     left_out : str
         Value that the left-out measurements share.
     values : ndarray, shape (n,)
-        Constants fitted to the others, in base units.
+        Constants fitted to all other measurements, in base units.
     errors : ndarray, shape (rows, targets)
         ln(predicted / measured) [1]; NaN if either is missing.
     rows : tuple of Measurement
@@ -474,7 +474,7 @@ def cross_validated(fitted: Fit, by: Unlike, *, progress: Progress | None = None
 
     Notes
     -----
-    Each fit starts from the full fit and reuses its derivatives. Predictions of the left-out group are exact.
+    Fits start from the full fit and reuse its derivatives. Predictions of the left-out group are exact.
     """
     labels = np.array([GROUPS[by](row) for row in fitted.rows])
     groups = list(dict.fromkeys(labels.tolist()))
@@ -619,8 +619,7 @@ def error_quantiles(groups: Groups, base: Sequence[float] | None = None) -> tupl
 def no_narrower(groups: Groups, base: Sequence[float]) -> tuple[float, ...] | None:
     """Quantiles around the median error; at each level, the wider of these errors and those of the parent profile.
 
-    These quantiles are used if the errors contain no information on other groups; see :func:`error_quantiles` for
-    parameters.
+    Used if the errors contain no information on other groups; see :func:`error_quantiles` for parameters.
     """
     kept = without_misfits(groups)
     if not kept:
@@ -749,8 +748,8 @@ def by_chance(sizes: Sequence[float], level: float = _LEVEL) -> tuple[float, flo
     of n / (1 + (k - 1) r) independent ones (Kish's design effect). A beta distribution of that mean and variance
     approximates the share.
 
-    The continuous distribution understates the probability that all or no measurements are covered. Therefore an end is
-    1 or 0 if that many independent measurements could all be inside, or all outside.
+    The continuous distribution understates the probability that all or no measurements are covered. A limit of the
+    interval is therefore 1 or 0 if that many independent measurements could all be inside, or all outside.
 
     Examples
     --------

@@ -184,8 +184,8 @@ def newest_release(engine: str, rows: Iterable[Measurement], known: str = "") ->
 def corrected_releases(rows: Sequence[Measurement]) -> Releases:
     """Releases of each engine that have a correction.
 
-    A release has one if models of several architectures were measured with it and with older releases. Otherwise its
-    effect could be an error of an architecture.
+    A release has a correction if models of several architectures were measured with it and with older releases. With a
+    single architecture, the effect could be an error of this architecture.
     """
     measured_with: dict[tuple[str, bool], dict[str, set[str]]] = {}
     for row in rows:
@@ -629,7 +629,7 @@ def own_levels(shipped: inputs.MeasuredLevels, group: Group, rows: Sequence[Obse
     Notes
     -----
     The shipped corrections are the prior mean. If the shipped data include your setup, only your deployment may deviate
-    from them. Otherwise all narrower places may deviate. Deviations are pooled as in
+    from them. If the shipped data lack your setup, all narrower levels may deviate. Deviations are pooled as in
     :mod:`inference_econ.extras.servers.levels`.
     """
     shipped_entries, spreads = known_entries(shipped), Spreads.read(shipped.spreads)

@@ -403,7 +403,7 @@ def part(combinations: Combinations, index: int) -> SweepPart:
 
 
 def _rows(combination: Combination, columns: Mapping[str, AxisColumn]) -> Mapping[str, Any]:
-    """Columns of a combination. Each is a list, or one value for all rows."""
+    """Columns of a combination, as lists, or as one value for all rows."""
     by_label = {columns[axis].name: columns[axis].value(label) for axis, label in combination.labels.items()}
     filled = with_defaults(combination.settings)
     asked = {name: getattr(filled, name, None) for name in (*ASKED_TEXTS, *ASKED_NUMBERS)}

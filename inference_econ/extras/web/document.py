@@ -44,7 +44,7 @@ class Asked:
     remarks : sequence of str
         Notes on the origin of the result.
     engine : str or None
-        Engine to start; None for any that can.
+        Engine to start; None for any engine that can start the deployment.
     """
 
     page: Page

@@ -40,7 +40,7 @@ class WorkerLimits:
     grace_seconds : float
         Time limit after the client disconnects [s]. The next request is often the same.
     memory_bytes : float
-        Memory of a worker [B]. It does not limit Windows and macOS.
+        Memory of a worker; no limit on Windows and macOS [B].
     upload_bytes : int
         Largest request body [B].
     kept_bytes : int

@@ -94,9 +94,7 @@ def engines_for(
 def able_of(
     model: ModelSpec, hardware: HardwareSpec, precision: Precision, wanted: Sequence[str]
 ) -> tuple[tuple[ServingEngine, ...], tuple[str, ...]]:
-    """Engines in ``wanted`` that can serve a model on a chip, and the reasons why the others cannot.
-
-    The result has no duplicates.
+    """Engines in ``wanted`` that can serve a model on a chip, and the reasons against each rejected engine.
 
     Parameters
     ----------
@@ -337,7 +335,7 @@ class EngineOptions(SourcedSpec):
         Raises
         ------
         InputError
-            If a key is unknown or its value is invalid. All keys are allowed if none are recorded for the command.
+            If a key is unknown or its value is invalid. Commands without recorded keys allow all keys.
         """
         if not any(name.startswith(prefix) for name in self._by_name[command]):
             return

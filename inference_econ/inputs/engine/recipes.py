@@ -73,7 +73,7 @@ class RecipePools(Spec):
     workers: Annotated[tuple[Annotated[tuple[Count, Count], Field(strict=False)], ...], Field(strict=False)]
     """Pairs of the number of prefill instances and the number of decode instances [1].
 
-    Each pair is one published size of the deployment.
+    A pair is one published size of the deployment.
     """
 
     @property

@@ -1,8 +1,8 @@
 """Import of Hugging Face ``config.json`` files as model specifications.
 
-Each model family has a function that reads the configuration key by key. A key is rejected if no function reads it,
-unless it is known to change no shape. A value with an uncertain meaning is rejected, too, because a wrong parameter
-count is worse than none.
+A model family has a function that reads the configuration key by key. A key is rejected if no function reads it, unless
+it is known to change no shape. A value with an uncertain meaning is rejected, too, because a wrong parameter count is
+worse than none.
 """
 
 from __future__ import annotations
@@ -153,10 +153,7 @@ def _by_family(data: Mapping[str, Any], file: str) -> tuple[LayerReader, Archite
 
 
 def _with_file(error: SpecError, file: str, family: str) -> list[str]:
-    """Mistakes of an error. Each mistake starts with the file name.
-
-    Mistakes in a combination of fields do not contain the name, so it is added.
-    """
+    """Mistakes of an error, with the file name at the start. Mistakes in a combination of fields lack the file name."""
     return [text if text.startswith(f"{file}: ") else f"{file}: {text} (family {family})" for text in error.mistakes]
 
 
@@ -164,7 +161,7 @@ def _by_tensors(data: Mapping[str, Any], config: Path, quantisation: Path | None
     """Document of a model whose family or keys are not supported. The checkpoint in the same folder supplies the rest.
 
     If only keys are unknown, the architecture of the family is used, unless it has more parameters than the checkpoint.
-    Otherwise parts of the model are recognized by common names of tensors.
+    For unknown families, the reader recognizes common names of tensors.
 
     Raises
     ------

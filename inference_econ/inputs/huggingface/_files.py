@@ -227,7 +227,7 @@ class Checkpoint:
     packed: int
     """Number of packed tensors [1]. The parameters of packed tensors are not in ``elements``."""
     tensors: tuple[Tensor, ...] = ()
-    """All tensors except scales. Tensors only have shapes if a file contains these."""
+    """All tensors except scales, with shapes if a file contains the shapes."""
 
     @property
     def parameters(self) -> dict[str, int]:

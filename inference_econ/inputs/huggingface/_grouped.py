@@ -10,7 +10,7 @@ from inference_econ.inputs.layers import FeedForward
 
 
 def falcon(c: LayerReader) -> Architecture:
-    """Falcon: three layouts of heads, one or two norms per layer, and no gate. By default, embeddings are tied."""
+    """Falcon: three layouts of heads, one or two norms per layer, no gate, and embeddings tied by default."""
     new = c.flag("new_decoder_architecture", default=False)
     parallel, multi_query = c.flag("parallel_attn", default=True), c.flag("multi_query", default=True)
     norms_beside = c.size_if("num_ln_in_parallel_attn")
@@ -172,7 +172,7 @@ def dbrx(c: LayerReader) -> Architecture:
 
 
 def ernie4_5_moe(c: LayerReader) -> Architecture:
-    """ERNIE 4.5 MoE: dense layers first, and a router with a correction bias. By default, embeddings are tied."""
+    """ERNIE 4.5 MoE: dense layers first, a router with a correction bias, and embeddings tied by default."""
     layers, width = c.layers(), c.size("moe_intermediate_size")
     c.only("moe_layer_end_index", -1, layers - 1)
     attention = c.grouped_query(kv=c.kv_heads(default=4))

@@ -67,7 +67,7 @@ class LayerReader(ConfigReader):
     ) -> Architecture:
         """Architecture with given layers, and with the fields that all configurations have.
 
-        ``tied`` states whether embeddings are tied by default in the published class. Other arguments are fields of the
+        ``tied`` states whether embeddings are tied by default in the published class. ``others`` are fields of the
         model.
         """
         fields = {
@@ -185,7 +185,7 @@ class LayerReader(ConfigReader):
 
         A window or chunk longer than the longest context is ignored.
 
-        Other arguments are fields of :class:`GroupedQueryAttention`.
+        ``others`` are fields of :class:`GroupedQueryAttention`.
         """
         longest = self.context()
         spans = {"window": window, "chunk": others.pop("chunk", None)}

@@ -89,7 +89,7 @@ def _nemotron_layer(c: LayerReader, kind: str) -> tuple[Attention, FeedForward]:
 
 
 def nemotron_nas(c: LayerReader) -> Architecture:
-    """Llama-Nemotron (Super, Ultra): layers of different widths. Some have no attention or no feed-forward block."""
+    """Llama-Nemotron (Super, Ultra): layers of different widths, some without attention or feed-forward."""
     layers = c.layers()
     _, blocks = c.find("block_configs")
     if not isinstance(blocks, list) or len(blocks) != layers:

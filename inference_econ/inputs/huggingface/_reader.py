@@ -1,8 +1,7 @@
 """Reader of one configuration, which notes the keys that it reads; and the table of model families.
 
-``families.toml`` has an entry for each ``model_type``. Most families need no function, because the fields of
-:class:`ArchitectureFamily` describe them. For other families, the entry names a function, and lists the keys that the
-function ignores.
+``families.toml`` has an entry for each ``model_type``. The fields of :class:`ArchitectureFamily` describe most
+families. For a family that needs a function, the entry has its name and the keys that it ignores.
 """
 
 from __future__ import annotations
@@ -258,7 +257,7 @@ Flag = bool | Mapping[str, bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchitectureFamily:
-    """Entry of the table of families. By default, a field describes Llama without biases."""
+    """Entry of the table of families. Defaults of the fields describe Llama without biases."""
 
     about: str
     """Models of the family, and their special properties."""
@@ -318,7 +317,7 @@ class ArchitectureFamily:
     period: int | None = None
     """Number of layers in a period of the pattern by default [1].
 
-    All layers of a period except the last one have a window.
+    All layers of a period except the last layer have a window.
     """
     period_keys: Sequence[str] = ()
     """Keys for the length of the period."""

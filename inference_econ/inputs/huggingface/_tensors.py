@@ -2,8 +2,8 @@
 
 The reader uses the names and shapes of the tensors in the checkpoint.
 
-Most models use the same tensor names for the common parts of layers, regardless of their ``model_type``. All other
-tensors are reported as unknown parts.
+Most models use the same tensor names for the common parts of layers, regardless of their ``model_type``. Tensors with
+unusual names are reported as unknown.
 """
 
 from __future__ import annotations
@@ -225,10 +225,7 @@ def _feed_forward(c: LayerReader, roles: Roles, hidden: int) -> FeedForward:
 
 
 def _matrices(tensors: Sequence[Tensor]) -> int:
-    """Number of matrices in a block or an expert that the residual stream is multiplied with.
-
-    Two matrices that are stacked count as two.
-    """
+    """Number of matrices in a block or an expert that multiply the residual stream; stacked ones count separately."""
     names = {re.sub(r"experts\.\d+", "experts.N", _IN_LAYER.sub(r"\2", tensor.name)) for tensor in tensors}
     return 2 if any("gate_" in name and "up" in name for name in names) else len(names)
 
@@ -261,9 +258,9 @@ def less_stored(file: str, model: ModelSpec, checkpoint: Checkpoint) -> str:
 def unknown_parts(model: ModelSpec, checkpoint: Checkpoint, *, by_family: bool) -> list[UnknownPart]:
     """Parts of a checkpoint that the parameter count of a model does not include.
 
-    Tensors with uncommon names are listed one by one if they explain the difference between checkpoint and parameter
-    count. Otherwise they form one part. Models of known families also have tensors with uncommon names. Uncommon
-    tensors are ignored if the shapes do not determine their parameters.
+    Tensors with uncommon names are listed separately if they explain the difference between checkpoint and parameter
+    count, else as a single entry. Models of known families also have tensors with uncommon names. Uncommon tensors are
+    ignored if the shapes do not determine their parameters.
     """
     if not checkpoint.elements:
         # The total size determines the unknown part if no shapes are known.

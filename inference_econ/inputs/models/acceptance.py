@@ -111,7 +111,7 @@ class SpeculationFacts(Spec):
     def host_seconds(self, engine: str, hardware: str, version: str) -> tuple[float, float]:
         """CPU time per speculation round, and per round and sequence, that delayed the GPUs of measured servers [s].
 
-        Both are 0 for servers that are not listed.
+        Servers that are not listed have 0.
         """
         for entry in self.exposed:
             if engine == entry.engine and hardware in entry.hardware and version in entry.versions:

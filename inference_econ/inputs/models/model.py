@@ -53,8 +53,7 @@ class UnknownPart(Spec):
     parameters: Whole = 0
     """Parameters of the part in the checkpoint [1]; 0 for a key."""
     looked_up: bool = False
-    """True for a table with more rows than the vocabulary. Such a table takes memory, but a step reads few of its
-    rows."""
+    """True for a table with more rows than the vocabulary, of which a step reads few rows."""
 
 
 class ModelSpec(SourcedSpec):
@@ -94,8 +93,8 @@ class ModelSpec(SourcedSpec):
     attention_weights: Dtype | None = None
     """Number format of the attention matrices, if different from the weights."""
     attention_output_weights: Dtype | None = None
-    """Number format of the output projections of attention, if different from the other attention matrices. Only
-    grouped-query and latent attention can have one."""
+    """Number format of the output projections of grouped-query or latent attention, if different from the other
+    attention matrices."""
     embedding_weights: Dtype | None = None
     """Number format of the embeddings, if different from the weights."""
     kv: Dtype | None = None
@@ -109,7 +108,7 @@ class ModelSpec(SourcedSpec):
     residual_span: Count | None = None
     """Number of layers whose summed outputs form one entry.
 
-    All later parts attend to these entries (attention residuals of Kimi K3). Absent for ordinary residuals.
+    Later layers attend to the entries (attention residuals of Kimi K3). Absent for ordinary residuals.
     """
     vision: VisionTower | None = None
     """Image encoder. Parameter counts exclude it."""
@@ -169,7 +168,7 @@ class ModelSpec(SourcedSpec):
 
     @property
     def active_parameters_without_input_embedding(self) -> int:
-        """Active parameters per token without the input embedding. Some vendors publish this number."""
+        """Active parameters per token without the input embedding, as some vendors publish."""
         return self.active_parameters - round(self.vocab_size * self.hidden_size)
 
     @property

@@ -39,7 +39,7 @@ def resized(blocks: Sequence[Block], depth: float, width: float) -> tuple[Block,
     -------
     tuple of Block
         Scaled blocks. Head widths, KV heads, cached latents and the number of experts are unchanged, as in families
-        with several sizes (Llama 3, DeepSeek, Qwen3). Other sizes are rounded so that they split over chips.
+        with several sizes (Llama 3, DeepSeek, Qwen3). All changed sizes are rounded so that they split over chips.
     """
     counts = [block.layers for block in blocks]
     layers = sum(counts) * depth

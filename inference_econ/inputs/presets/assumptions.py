@@ -1,4 +1,4 @@
-"""Assumptions of the cost model. Each choice on which experts may disagree is a field.
+"""Assumptions of the cost model, with a field for each choice on which experts may disagree.
 
 The rules of the published study are values of these fields, so two models can be compared as two YAML files. The preset
 of the study is ``scenarios/assumptions/paper.yaml``.
@@ -51,8 +51,8 @@ class ChipAssumptions(Spec):
     """Weights that each chip prefetches once per layer while ranks wait for a collective [B]. Prefetched weights may
     fill the L2 cache, which has 50 MB on an H100. 0 means that memory reads and network do not overlap."""
     products: dict[Dtype, DenseKernel] = Field(default_factory=dict)
-    """Efficiencies of dense matrix kernels by weight format, or the name of a file in ``assumptions/products``. Other
-    formats and attention use the shares above."""
+    """Efficiencies of dense matrix kernels by weight format, or the name of a file in ``assumptions/products``. Formats
+    without an entry, and attention, use ``math_efficiency`` and ``hbm_efficiency``."""
     product_efficiency: Annotated[float, Field(gt=0, le=1.3, allow_inf_nan=False)] = 1.0
     """Speed of dense kernels in servers, relative to ``products``, which were measured in isolation [1]. The factor may
     exceed 1, because the weights of the next product can be prefetched or cached."""
@@ -66,8 +66,8 @@ class ChipAssumptions(Spec):
 
     ``weights``: the unit of the weight format. ``widest``: the unit of the wider operand. ``engines``: the rule of
     engines. For 8-bit weights, activations are quantized. For 4-bit floats, a 4-bit unit is used if the chip has one.
-    Other 4-bit weights are converted to the format of the activations. ``fastest``: the fastest unit for the format of
-    any operand. The option ``fastest`` gives a bound, because some chips have very slow integer units.
+    4-bit weights without such a unit are converted to the format of the activations. ``fastest``: the fastest unit for
+    the format of any operand, which gives a bound, because some chips have very slow integer units.
     """
     activation_traffic: Literal["balanced", "unbalanced", "single_copy"]
     """Traffic of the inputs and outputs of a matrix that is split over chips; see
@@ -195,8 +195,8 @@ class LayoutAssumptions(Spec):
     """Layers per pipeline stage: equal, or different by at most one. The largest stage then determines time and
     memory."""
     parallel_blocks: Literal["apart", "merged"]
-    """All-reduces of blocks whose attention and feed-forward run in parallel: one for each, as in the study's full
-    model, or one for both."""
+    """All-reduces of blocks whose attention and feed-forward run in parallel: separate, as in the study's full model,
+    or merged."""
     residual_stream: Literal["whole", "by_tokens"] = "whole"
     """Residual stream of ranks that share matrices. ``whole``: each rank has all tokens, and an all-reduce follows each
     pair of matrices. ``by_tokens``: each rank has some of the tokens, and a reduce-scatter and an all-gather replace
@@ -209,8 +209,8 @@ class ExpertAssumptions(Spec):
     """Mixture of experts: placement, communication, load balance and kernels."""
 
     kernels: dict[Dtype, ExpertKernel] = Field(default_factory=dict)
-    """Efficiencies of routed-expert kernels by weight format, or the name of a file in ``assumptions/kernels``. Other
-    formats use the constants below."""
+    """Efficiencies of routed-expert kernels by weight format, or the name of a file in ``assumptions/kernels``. Formats
+    without an entry use ``math_efficiency`` and ``hbm_efficiency``."""
     kernel_efficiency: Fraction = 1.0
     """Speed of expert kernels in servers, relative to ``kernels``, which were measured in isolation [1]."""
     dense_bound: bool = False
@@ -222,7 +222,7 @@ class ExpertAssumptions(Spec):
     """Sustained share of bandwidth for weights of routed experts, if different from the chip's [1]."""
     overlap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 1.0
     """Overlap of arithmetic and memory traffic of routed experts, as a share of the shorter of the two times, with
-    ``overlap: operator`` [1]. Other operators overlap fully."""
+    ``overlap: operator`` [1]. Operators except routed experts overlap fully."""
     tile: NonNegative = 0.0
     """Tile size in tokens of an expert [tokens]. The last tile is half empty on average. 0 means no tiles."""
     parallel: bool
@@ -258,10 +258,11 @@ class ExpertAssumptions(Spec):
     replicated_tokens: Literal["exchanged", "summed", "gathered"]
     """Communication in a stage with a single attention group, whose chips all have all tokens. ``exchanged``: experts
     use an all-to-all anyway. ``summed``: each chip adds the output of its experts and its part of the shared expert to
-    one all-reduce. ``gathered``: like ``summed``, but also for several groups if experts are both split and spread. All
-    chips of a stage then all-gather the tokens and reduce-scatter the outputs, which takes as long as an all-reduce."""
+    one all-reduce. ``gathered``: like ``summed``, but also for several groups if experts are both split and spread.
+    With ``gathered``, the chips of a stage all-gather the tokens and reduce-scatter the outputs, which takes as long as
+    an all-reduce."""
     imbalance: Annotated[int | float, Field(ge=1, le=1e3, allow_inf_nan=False)]
-    """Tokens of the busiest expert-parallel rank divided by the mean of all ranks [1]. The other ranks wait for it."""
+    """Tokens of the busiest expert-parallel rank, for which all ranks wait, divided by the mean of all ranks [1]."""
     popularity_scv: NonNegative = 0.0
     """Squared coefficient of variation of expert popularity [1]. With uneven popularity, a batch uses fewer different
     experts."""
@@ -274,8 +275,8 @@ class ExpertAssumptions(Spec):
     balanced_scv: NonNegative = 0.0
     """Squared coefficient of variation of the ranks' shares that remains after balancing [1]."""
     redundant: Annotated[int, Field(ge=0, le=100_000)] | None = None
-    """Minimum number of redundant experts [1]. More copies may be added so that the ranks divide the number of experts.
-    None means no copies, so the ranks must divide the experts themselves."""
+    """Minimum number of redundant experts [1]. Additional copies may be needed so that the ranks divide the number of
+    experts. None means no copies, so the ranks must divide the number of experts without copies."""
 
     def kernel(self, dtype: str) -> ExpertKernel | None:
         """Measured kernel of routed experts with weights of a format; None if none was measured."""
@@ -286,8 +287,9 @@ class AttentionAssumptions(Spec):
     """Algorithms of attention, and efficiencies of its kernels."""
 
     scores: ScoresKernels = Field(default_factory=ScoresKernels)
-    """Efficiencies of attention kernels by cache format, or the name of a file in ``assumptions/scores``. Other
-    formats, indexers, recurrent states and compressed attention use the two shares below."""
+    """Efficiencies of attention kernels by cache format, or the name of a file in ``assumptions/scores``. Formats
+    without an entry, indexers, recurrent states and compressed attention use ``math_efficiency`` and
+    ``kv_hbm_efficiency``."""
     score_efficiency: Annotated[float, Field(gt=0, le=1.3, allow_inf_nan=False)] = 1.0
     """Speed of attention kernels in servers, relative to ``scores``, which were measured in isolation [1]."""
     math_efficiency: Fraction | None = None
@@ -375,8 +377,8 @@ class CapacityAssumptions(Spec):
     sampled_logits: NonNegative = 0
     """Rows of 32-bit logits for sampling in an engine's profile run [1]."""
     host_weights: Annotated[int | float, Field(ge=0, le=1, allow_inf_nan=False)] = 0
-    """Share of the layers' weights in host memory [1]. These weights are read over the host link in every step, in
-    parallel with other work."""
+    """Share of the layers' weights in host memory, which are read over the host link in every step, in parallel with
+    other work [1]."""
     host_cache: Annotated[int | float, Field(ge=0, le=0.99, allow_inf_nan=False)] = 0
     """Maximum share of the KV cache of decoding sequences in host memory [1]. The part that does not fit on the chips
     is read over the host link in every step, in parallel with other work."""
@@ -417,7 +419,7 @@ class ServingAssumptions(Spec):
 
 
 class AdapterAssumptions(Spec):
-    """Low-rank adapters (LoRA) that are served with one model. Each request uses one adapter."""
+    """Low-rank adapters (LoRA) that are served with one model, with one adapter per request."""
 
     loras: Annotated[int, Field(ge=0, le=10_000)] = 0
     """Number of adapters in memory [1]. Requests use them equally often. 0 means no adapters."""
@@ -439,9 +441,8 @@ class CpuAssumptions(Spec):
     memory_bytes: Memory | None = None
     """Host memory for these layers and their KV cache; None for no limit [B]."""
     copied_from: Count
-    """Number of tokens of a step from which the GPU computes these layers [tokens].
-
-    Their weights are then copied over the host link.
+    """Number of tokens of a step from which weights in host memory are copied over the host link, and the GPU computes
+    their layers [tokens].
     """
     copied_together: Count
     """Number of tokens for which the weights are copied once [tokens]."""

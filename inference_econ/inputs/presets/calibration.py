@@ -98,7 +98,7 @@ class ErrorSpread(Spec):
     own: Count | None = None
     """Number of measurements in the fit itself, if the interval mostly comes from the parent profile [1]."""
     groups: Count | None = None
-    """Number of groups of measurements in cross-validation [1]. One fit is made without each of them."""
+    """Number of groups of measurements in cross-validation, one of which is left out of each fit [1]."""
     misfits: Count | None = None
     """Number of outliers. The width of the interval excludes their errors [1]."""
     median: Ratio | None = None
@@ -310,7 +310,7 @@ class SharedLevel(Spec):
 class LevelSpreads(Spec):
     """Standard deviations of ln(measured / predicted) [1].
 
-    They determine how far a correction is moved toward the mean of its group.
+    The standard deviations determine how far a correction is moved toward the mean of its group.
     """
 
     subject: Spread

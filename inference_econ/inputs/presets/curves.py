@@ -51,20 +51,13 @@ class GroupedKernel(Spec):
     overlap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
     """Overlap of arithmetic and weight reads, as a share of the shorter of the two times [1]."""
     extra_tokens: Extra
-    """Overhead of each expert in a batch as a number of tokens [tokens].
-
-    It represents the empty part of its last tile.
-    """
+    """Overhead of each expert in a batch as a number of tokens, for the partly empty last tile [tokens]."""
     extra_elements: Extra
-    """Overhead of a product as a number of elements in width and depth on one chip [1].
-
-    It makes small parts of experts slow.
+    """Overhead of a product as a number of elements in width and depth on one chip, which slows down small slices of
+    experts [1].
     """
     passes: Annotated[int | float, Field(ge=1, le=100, allow_inf_nan=False)]
-    """Number of times that separate kernels read and write the inputs and outputs [1].
-
-    These kernels sort tokens by expert, quantize them, and sum outputs.
-    """
+    """Number of times that separate kernels (sort, quantize, sum) read and write the inputs and outputs [1]."""
     unit: MathUnit | None = None
     """Math unit of the measured chips; if absent, the sustained share of peak is equal on all chips."""
 
@@ -77,7 +70,7 @@ class ExchangedKernels(Spec):
     decode: GroupedKernel
     """Kernel of decode steps.
 
-    The buffers have the size for the maximum number of tokens per expert. Only actual tokens are computed.
+    Buffers fit the maximum number of tokens per expert, but only actual tokens are computed.
     """
 
 
@@ -98,9 +91,8 @@ class DecodeScores(Spec):
     overlap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
     """Overlap of arithmetic and memory reads, as a share of the shorter of the two times [1]."""
     extra_tokens: Extra
-    """Overhead of each sequence as a number of cached tokens [tokens].
-
-    It represents the start and end of a kernel, and the sum over parts of a context.
+    """Overhead of each sequence as a number of cached tokens, for the start and end of a kernel, and the sum over
+    splits of a context [tokens].
     """
 
 
@@ -110,10 +102,7 @@ class PromptScores(Spec):
     math_efficiency: Fraction
     """Sustained share of the dense peak for long prompts with wide heads [1]."""
     extra_tokens: Extra
-    """Overhead of each new token as a number of past tokens [tokens].
-
-    It represents half-empty tiles on the diagonal.
-    """
+    """Overhead of each new token as a number of past tokens, for half-empty tiles on the diagonal [tokens]."""
     extra_elements: Extra
     """Overhead of attention scores as a number of elements of a head [1]. The overhead represents exponentials."""
 
@@ -169,7 +158,7 @@ class AllReduceKernel(Spec):
 
 
 class ExchangeKernel(Spec):
-    """All-to-all kernel of an engine. Every rank writes to all others at the same time."""
+    """All-to-all kernel of an engine, in which every rank writes to all other ranks at the same time."""
 
     base: Seconds
     """Fixed time per collective [s]."""
@@ -189,13 +178,13 @@ class NcclTree(Spec):
     protocols: Annotated[dict[ProtocolName, ProtocolConstants], Field(min_length=1)]
     """Constants of the tree algorithm by protocol."""
     ring: dict[ProtocolName, ProtocolConstants] = Field(default_factory=dict)
-    """Constants of the ring algorithm by protocol. Here ``per_domain_doubling`` is the time per link domain."""
+    """Constants of the ring algorithm by protocol, with ``per_domain_doubling`` as the time per link domain."""
     kernels: dict[str, AllReduceKernel] = Field(default_factory=dict)
     """Other all-reduce kernels inside a link domain, by name."""
     network_factor: Fraction | None = None
     """Share of the network bandwidth between domains that carries payload under the protocol Simple [1].
 
-    Other protocols are scaled in proportion. If absent, the constants of the protocols are used.
+    The shares of all protocols are scaled in proportion. If absent, the constants of the protocols are used.
     """
     exchange_per_domain_doubling: Seconds | None = None
     """Latency of an all-to-all or point-to-point transfer for each doubling of the number of link domains [s].
@@ -203,8 +192,8 @@ class NcclTree(Spec):
     By default, the latency of the protocols is used.
     """
     exchange_kernels: dict[str, ExchangeKernel] = Field(default_factory=dict)
-    """Other all-to-all kernels, by name. Between link domains they use ``exchange_per_domain_doubling``, which is then
-    required."""
+    """Additional all-to-all kernels, by name. Transfers between link domains require
+    ``exchange_per_domain_doubling``."""
     domains_overlap: bool = True
     """True if traffic inside a link domain overlaps with traffic between domains."""
     chain: Count | None = None

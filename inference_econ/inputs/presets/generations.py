@@ -35,7 +35,7 @@ class Generations(Spec):
     name: str = Field(min_length=1)
     """Display name."""
     profiles: Annotated[tuple[FittedProfile, ...], Field(min_length=1, strict=False)]
-    """Fitted profiles. The first valid one is used."""
+    """Fitted profiles. The first valid profile is used."""
     otherwise: str = Field(min_length=1)
     """Preset for chips without a fitted profile."""
     families: dict[str, Names] = Field(default={})

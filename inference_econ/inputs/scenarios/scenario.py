@@ -80,7 +80,7 @@ class TableSpec(Spec):
     printed: dict[str, dict[ColumnKey, Printed]] = Field(default_factory=dict)
     """Published values of cells by series and column.
 
-    They are texts to keep their digits. A test compares them with results.
+    Values are texts, which keep their digits. A test compares published values with results.
     """
 
     def _check_fields(self) -> None:
@@ -99,7 +99,7 @@ class OfferedPoints(Spec):
     """API offers of a model on a day. Pareto-optimal offers are drawn as points in the figure."""
 
     series: Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
-    """Labels of the series that the offers belong to. Each panel of a figure has at most one of these series."""
+    """Labels of the series of the offers. A panel of a figure has at most one of these series."""
     model_as_written: Annotated[str, Field(min_length=1)]
     """Name of the model in the list of offers."""
     date: Date

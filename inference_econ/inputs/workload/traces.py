@@ -82,7 +82,7 @@ class TraceFile(NamedTuple):
     form: str
     """Name of the file format."""
     lines: Iterator[TraceLine]
-    """Lines of the file. Each is read when it is requested."""
+    """Lines of the file, which are read when they are requested."""
     timed: bool = True
     """True if all times are on one clock; false if the times of each session start from zero."""
 

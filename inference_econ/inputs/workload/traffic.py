@@ -209,7 +209,7 @@ class Step(Spec):
     continues: str | None = None
     """Earlier step whose conversation this step continues. By default, the step starts from the shared prompt."""
     agents: Annotated[int, Field(ge=1, le=1000)] = 1
-    """Number of agents that run the step in parallel [1]. Each agent has its own prompts."""
+    """Number of agents that run the step in parallel, with separate prompts [1]."""
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)
@@ -232,7 +232,7 @@ class SessionSpec(Spec):
     shared_tokens: Tokens = 0
     """Tokens at the start of all prompts, such as instructions and tool descriptions [tokens]."""
     steps: Annotated[tuple[Step, ...], Field(min_length=1, strict=False)]
-    """Steps. Each step follows the steps for which it waits."""
+    """Steps. A step follows the steps for which it waits."""
     rest: Seconds = 0.0
     """Mean time between sessions of the same agent [s]."""
     compacts_at: Annotated[int, Field(ge=1)] | None = None
@@ -389,7 +389,7 @@ class Arrivals(Spec):
     gaps: Annotated[tuple[Annotated[int | float, Field(ge=0, le=1e9)], ...], Field(strict=False)] = ()
     """Recorded gaps, which replace a distribution [s].
 
-    Each request arrives after its gap, in the order of the table of lengths.
+    Requests arrive after their gaps, in the order of the table of lengths.
     """
 
     def _check_fields(self) -> None:
@@ -435,9 +435,8 @@ class Lengths(Spec):
     osl: ColumnOrLength
     """Output length; one per row in a table [tokens]."""
     cached: Column = ()
-    """Number of prompt tokens per row that were in an earlier request, too [tokens]; 0 by default.
-
-    Only a table has them.
+    """Number of prompt tokens per row that were already in an earlier request [tokens]; 0 by default. Only tables of
+    requests have cached tokens.
     """
     shares: Annotated[tuple[Share, ...], Field(strict=False)] = ()
     """Share of the requests that have the lengths of a row; equal by default [1]. Only a table has shares."""
@@ -515,7 +514,7 @@ class Requests(Spec):
     shared_prefix: Tokens = 0
     """Tokens at the start of all prompts, such as a system prompt [tokens].
 
-    They are stored once per attention-DP group.
+    Attention-DP groups store the shared prefix once.
     """
     traffic: str = ""
     """Name of the workload; empty if the query gives the lengths of requests."""
@@ -527,7 +526,7 @@ class Requests(Spec):
     arrivals: Arrivals | None = None
     """Arrivals of the workload; None if the query determines them."""
     blocks: Annotated[tuple[tuple[int, ...], ...], Field(strict=False)] = ()
-    """Identifiers of the prompt's blocks, for each row of the table. Only recorded requests have them.
+    """Identifiers of the prompt's blocks, for each row of the table, if requests are recorded.
 
     If two prompts have an identifier in common, they are equal up to the end of this block. The simulation sends the
     requests in the order of the rows, and cache hits follow from the contents of the cache.

@@ -261,7 +261,7 @@ def line_rows(line: PlotSeries) -> Iterator[Row]:
 
 
 def _bands(chart: Plot, labels: Sequence[str]) -> list[alt.Chart]:
-    """Bands of measured values behind the lines. One legend entry covers all bands."""
+    """Bands of measured values behind the lines, with a single legend entry."""
     banded = [(line.label, line.band) for line in chart.lines if line.band is not None and not line.points]
     if not banded:
         return _intervals(chart)
@@ -274,7 +274,7 @@ def _bands(chart: Plot, labels: Sequence[str]) -> list[alt.Chart]:
 
 
 def _intervals(chart: Plot) -> list[alt.Chart]:
-    """Horizontal lines that show the intervals of points. One legend entry covers all of them."""
+    """Horizontal lines that show the intervals of points, with a single legend entry."""
     banded = [line.band for line in chart.lines if line.band is not None and line.points]
     ends = (zip(band.x, band.other_x, band.y, strict=True) for band in banded)
     rows = [{"x": low, "end": high, "y": y, "band": chart.bands} for rows in ends for low, high, y in rows]

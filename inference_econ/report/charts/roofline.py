@@ -94,7 +94,7 @@ class RooflinePicture(NamedTuple):
     def left_out(self) -> float:
         """Share of the step time outside the roofline [1].
 
-        It is for operators without arithmetic or memory traffic, and outside operators.
+        Includes operators without arithmetic or memory traffic, and time outside operators.
         """
         return max(1.0 - sum(point.share for point in self.points), 0.0)
 

@@ -102,9 +102,9 @@ def _cells(point: ComparedPoint | None, ratio: str, *, bound: bool = False) -> t
 
 
 def step_table(assessment: Assessment) -> Table | None:
-    """Table of the predicted step by part.
+    """Table of the predicted step by operator group.
 
-    It shows how much of the gap to the ideal step each part explains; None without a prediction.
+    Operator groups have their share of the gap to the ideal step. None without a prediction.
     """
     if assessment.predicted is None:
         return None

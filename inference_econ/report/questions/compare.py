@@ -93,7 +93,7 @@ class ComparisonPage(AnswerPage[Comparison]):
 def comparison_table(result: Comparison, speeds: Sequence[float], costs: Sequence[float] = ()) -> Table:
     """Table with one row per series.
 
-    Its columns are costs at some speeds, speed and size at some costs, and the preferred point.
+    Columns show costs at some speeds, speed and size at some costs, and the preferred point.
 
     Parameters
     ----------

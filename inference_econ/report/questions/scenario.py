@@ -62,7 +62,7 @@ class ScenarioPage(AnswerPage[Result]):
     def conclusion(self) -> Pieces:
         """Verdict on a measured deployment if there is one.
 
-        Otherwise the preferred points of all series, or the note of a table.
+        Without a measured deployment, the preferred points of all series, or the note of a table.
         """
         if self._assessed is not None:
             return self._assessed.conclusion()

@@ -51,13 +51,13 @@ class Sessions:
     Attributes
     ----------
     drawn : sequence of Session
-        Sessions to simulate. Sessions run in this order and then repeat. Each repetition has new text, so it hits no
-        cache beyond the shared prefix.
+        Sessions to simulate. Sessions run in this order and then repeat. Repeated sessions have new text, so only the
+        shared prefix can hit the cache.
     shared_tokens : int
         Length of the prefix that all prompts share [tokens].
     under_way : int
-        Number of sessions that are already running at the start [1]. Each is at a random turn, and its earlier turns
-        are cached. If agents pause between sessions, this is the number of agents.
+        Number of sessions that are already running at the start [1]. Running sessions start at a random turn, with all
+        earlier turns cached. If agents pause between sessions, this is the number of agents.
     count : int
         Number of requests in the run [1].
     sessions_per_second : float
@@ -183,8 +183,7 @@ class Usual:
     pause_seconds : float
         Mean pause per turn along the longest path of a session [s].
     side_by_side : float
-        Number of turns in a session divided by the number on its longest path [1]. It is above 1 if agents work in
-        parallel.
+        Number of turns in a session divided by the number on its longest path [1]; above 1 if agents work in parallel.
     prompts, answers, known : ndarray
         Per turn: prompt tokens, output tokens, and prompt tokens that repeat earlier text of the session or the shared
         prefix [tokens].
@@ -241,8 +240,8 @@ def joined(before: Parts, name: int, blocks: int) -> Parts:
 class Prefixes:
     """Prefix cache of one memory, with least-recently-used eviction of unused blocks.
 
-    vLLM, SGLang and TensorRT-LLM work this way. When a request ends, they free its last blocks first. They evict the
-    oldest unused blocks.
+    vLLM, SGLang and TensorRT-LLM evict the oldest unused blocks. When a request ends, these engines free its last
+    blocks first.
 
     Examples
     --------
@@ -461,10 +460,7 @@ class Changing:
 
     @property
     def scv(self) -> float:
-        """Lower bound on the squared coefficient of variation [1].
-
-        It assumes that each interarrival time has an independent rate.
-        """
+        """Lower bound on the squared coefficient of variation, for independent rates of interarrival times [1]."""
         return self.whole_scv + float(np.var(self.rates) / np.mean(self.rates) ** 2)
 
     def times(self, count: int, requests_per_second: float, random: np.random.Generator) -> Array:
@@ -546,7 +542,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Closed loop of clients. Each client sends a request when its previous request has ended.
+    """Closed loop of clients, which send a request when their previous request has ended.
 
     Attributes
     ----------
@@ -695,7 +691,7 @@ class ListedFeed:
         return SimulatedRequest(*self._lengths[sent.item], () if self._parts is None else self._parts[sent.item])
 
     def ended(self, sent: Sent, now: float) -> Iterator[Sent]:
-        """Next request of the client whose request has ended. There is none if all requests are sent."""
+        """Next request of the client whose request has ended; nothing if all requests are sent."""
         del sent
         if self._sent < self.count:
             self._sent += 1

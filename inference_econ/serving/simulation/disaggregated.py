@@ -2,8 +2,8 @@
 
 Only prefill instances have a prefix cache. Prefill instances do not generate outputs, so the next turn of a session
 computes the KV cache of the last output again. The KV cache of the full prompt is sent to a decode instance, which
-frees it after the request. SGLang works this way ("KV cache is forced as chunk cache for decode server") unless a radix
-cache is enabled on decode instances.
+frees it after the request. SGLang decode instances also have no prefix cache ("KV cache is forced as chunk cache for
+decode server") unless a radix cache is enabled.
 
 Connectors of vLLM do not transfer blocks that the decode instance still has, so simulated links are busier than those
 of vLLM.
@@ -165,6 +165,6 @@ class _Writer(Engine):
         self.look()
 
     def send_back(self, request: int, group: int) -> None:
-        """Preempt a request. This instance then recomputes it from the start."""
+        """Preempt a request, which the decode instance then recomputes from the start."""
         super().send_back(request, group)
         self.log.reused[request] = 0

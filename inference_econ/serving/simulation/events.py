@@ -78,7 +78,7 @@ class KvCacheMemory:
     request_tokens: int = 0
     """Additional tokens that every request stores: cached tokens, and recurrent states converted to tokens [tokens].
 
-    They are not part of its prompt or its output.
+    Prompt and output do not include these tokens.
     """
     own_answer: float = 0.0
     """Share of a request's own output for which memory must be free at admission, in addition to its prompt [1]."""
@@ -118,7 +118,7 @@ class _PromptPart(NamedTuple):
     beyond_seconds: float
     """GPU time of the chunk minus the GPU time of an equally long chunk of a mean prompt [s].
 
-    It is the full GPU time if the time of a mean prompt is unknown.
+    The full GPU time if the time of a mean prompt is unknown.
     """
 
 
@@ -147,8 +147,8 @@ class StepTimes:
     together: Callable[[int, int], float] = _nothing
     """Function: (tokens of the fullest group, tokens of all groups) in a step -> GPU time for typical prompts [s].
 
-    Weights are read once for all groups, and all groups wait for the fullest one. By default, the times of all prompts
-    of a group add up.
+    Weights are read once for all groups, and all groups wait for the fullest group. By default, the times of all
+    prompts of a group add up.
     """
     lone_step_seconds: Callable[[int, float], float] | None = None
     """Time of a decode step if all requests are in one group; needed if there are several groups."""
@@ -181,9 +181,9 @@ class StepTimes:
         return seconds
 
     def part(self, chunk: int, prompt: int, cached: int, done: int, taken: int) -> _PromptPart:
-        """Time of a part of a prompt, derived from the steps that the prompt would take alone.
+        """Time of a chunk of a prompt, derived from the steps that the prompt would take alone.
 
-        The GPU times of all parts add up to the GPU time of the prompt. Each part also takes the CPU time of a step.
+        The GPU times of all chunks add up to the GPU time of the prompt. Every chunk also takes the CPU time of a step.
         """
         start = done - (done - cached) % chunk
         part = self._step(min(chunk, prompt - start), start)
@@ -243,7 +243,7 @@ class Server:
     groups: int = 1
     """Number of attention-DP groups that step together [1].
 
-    Each group has its own requests, and all groups wait for the fullest one.
+    Groups have separate requests, and wait for the fullest group.
     """
     dealing: Dealing = "least_busy"
     """Rule that assigns a new request to a group: ``round_robin`` selects the next group, ``least_busy`` the group with
@@ -318,8 +318,8 @@ def simulate(
     Notes
     -----
     All decode steps between two events are simulated at once. Events are arrivals that find a free slot, and ends of
-    requests. This is exact if the step time is linear in the mean context, as it is for cache reads. Otherwise, it is a
-    trapezoidal approximation.
+    requests. Joint simulation of steps is exact if the step time is linear in the mean context, as for cache reads, and
+    else a trapezoidal approximation.
 
     The first token arrives when the prefill ends.
     """
@@ -610,7 +610,7 @@ class _Memory:
     def load(self, now: float) -> float:
         """Load the cached blocks of the last admitted request from the tiers; return the time at which this ends [s].
 
-        Each tier loads the blocks of one request after the other.
+        A tier loads the blocks of one request at a time.
         """
         last = now
         for which, (tier, blocks) in enumerate(zip(self.tiers, self.to_load, strict=True)):

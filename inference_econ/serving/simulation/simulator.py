@@ -84,8 +84,8 @@ def server(
     prefill_first : bool
         True if decoding pauses until all waiting prompts are processed; always the case without a token budget.
     slots : int, optional
-        Maximum number of concurrent requests, if cached prefixes are simulated block by block [1]. By default, each
-        request has the mean number of cached tokens.
+        Maximum number of concurrent requests, if cached prefixes are simulated block by block [1]. By default, requests
+        have the mean number of cached tokens.
     tiers : tuple of Tier
         Offload tiers.
 
@@ -97,7 +97,7 @@ def server(
     Notes
     -----
     Attention-DP groups have separate requests and step together. Pipeline stages process prompts one after the other,
-    each with its share of the instance time. Several prompts in one step take as long as the same number of mean
+    each with its share of the instance time. Several prompts in one step take as long as an equal number of mean
     prompts.
     """
     assumed, requests, chunk = service.setup.assumptions, service.requests, _chunk(service)
@@ -327,7 +327,7 @@ def rehearse(
     Trace
         Latencies, and rates of one instance. If the service is saturated, TTFT and queueing time grow with the number
         of simulated requests. If the workload has recorded blocks, all instances behind a prefix-aware router are
-        simulated. Otherwise, one instance represents all instances.
+        simulated; if not, one instance represents all instances.
 
     Raises
     ------
@@ -356,7 +356,7 @@ def _server_of(service: Service, stream: Stream) -> Server:
 def block_tokens(service: Service) -> int:
     """Size of a cache block [tokens].
 
-    It is 0 if prompts are not recorded as blocks, or if requests need no memory per token.
+    0 if prompts are not recorded as blocks, or if requests need no memory per token.
     """
     cache = _cache(service, 0.0) if service.requests.blocks else None
     return 0 if cache is None else cache.block_tokens
@@ -372,8 +372,8 @@ def stream_of(
 ) -> Stream:
     """Requests at a mean rate [1/s]; prompt lengths are new tokens, without cached tokens.
 
-    Each recorded request arrives once, at its recorded time. At lower rates, only every n-th recorded request is used,
-    as if n servers shared the recording. If prompts are recorded as blocks and ``block_tokens`` is positive, the stream
+    Recorded requests arrive once, at their recorded times. At lower rates, only every n-th recorded request is used, as
+    if n servers shared the recording. If prompts are recorded as blocks and ``block_tokens`` is positive, the stream
     has cache blocks, and prompt lengths include cached tokens. The requests then keep their recorded order, whatever
     the arrival process.
     """
@@ -444,7 +444,7 @@ def parts_of_a_prompt(service: Service) -> float:
 def rehearsal_seconds(service: Service, count: int | None = None) -> float:
     """Estimated run time of :func:`rehearse` [s].
 
-    It depends on the number of requests, prompt chunks, cache blocks and groups.
+    The estimate depends on the number of requests, prompt chunks, cache blocks and groups.
     """
     number = requests_of_a_rehearsal(service) if count is None else count
     lone = _BLOCKS_SECONDS if service.requests.blocks else _REQUEST_SECONDS

@@ -730,7 +730,7 @@ class Measurement:
     def closed_loop_rate(self) -> float | None:
         """Output throughput per accelerator of a closed loop, computed from the measured latencies [tokens/s].
 
-        Each request takes the mean TTFT, and the mean TPOT for every further token. The result is None for other loads,
+        Requests take the mean TTFT, and the mean TPOT for every further token. None for loads other than closed loops,
         or if a value is not recorded.
         """
         ttft, tpot, requests, chips = self.ttft_seconds, self.tpot_seconds, self.concurrency, self.accelerators

@@ -369,7 +369,7 @@ def _facts_at(name: str, version: str, day: date | None, *, old: bool) -> inputs
     """Facts on an engine version; None if the version is unknown and ``old``.
 
     A row without an engine version gets the version of its day, or the current version if the day is unknown. The first
-    version with known kernel counts applies to earlier ones.
+    version with known kernel counts applies to all earlier versions.
     """
     spec = inputs.catalog.engine(name)
     counted = next((entry for entry in spec.versions if entry.kernels), None)
@@ -519,7 +519,7 @@ def closed_loop(service: Service, simulated: Server, clients: int, count: int, s
     Returns
     -------
     GeneratorRun
-        Simulated run. For a long run, it consists of the start, the end, and some rounds that represent the others.
+        Simulated run. A long run consists of the start, the end, and some rounds that represent all other rounds.
     """
     number = min(count, max(_PLAYED_ROUNDS * clients, _PLAYED_REQUESTS))
     random = np.random.default_rng(_SEED)
