@@ -319,7 +319,7 @@ sturdiness)
     .venv/bin/python -m benchmarks.sturdiness "$@"
     ;;
 "sturdiness explorer")
-    # 10,000 requests made from the OpenAPI document of the explorer; an hour.
+    # 10,000 requests made from the OpenAPI document of the explorer; an hour, --cases for fewer. Continues with others.
     set_up ".[dev]" dev
     .venv/bin/python -m benchmarks.explorer_fuzz "$@"
     ;;

@@ -489,7 +489,7 @@ def ordered(setups: int) -> list[Row]:
     for result, several in results.items():
         worse = [f"{order.relation} {order.ratio:.2f}x" for order in several if order.violated]
         inputs = len({order.relation for order in several})
-        remark = ", ".join(worse) or f"{inputs} inputs"
+        remark = ", ".join(worse) or (f"{inputs} inputs" if inputs > 1 else "")
         rows.append(Row(f"worse with a better input: {result}", len(several), len(worse), remark))
     return rows
 
