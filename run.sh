@@ -329,7 +329,7 @@ sturdiness)
     .venv/bin/python -m tests.fuzz "$@"
     ;;
 "sturdiness orders")
-    # 300 random setups asked again with a better input, which must not cost more; half an hour, --setups for fewer.
+    # 300 random setups asked again with a better input, which must not cost more. Resumes where it was; half an hour, --setups for fewer.
     set_up ".[dev]" dev
     .venv/bin/python -m benchmarks.orders "$@"
     ;;

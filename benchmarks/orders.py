@@ -1,5 +1,8 @@
 """Count order violations: ``sh run.sh sturdiness orders``; half an hour, ``--setups`` for fewer.
 
+Counts are saved after each setup in ``tests/fuzz/orders.json``. The next run first repeats setups with a violation, and
+then continues with new setups.
+
 A better input never makes a result slower or more expensive. The tables of inputs have the good direction of each
 input: the column ``good`` of ``inputs/options.csv``, and ``HIGH_IS_GOOD`` at the fields of GPUs. Random setups of usual
 models, GPUs and lengths are evaluated again with one better input. Results are compared before the simplest deployment
@@ -9,12 +12,15 @@ within 10% is chosen. The exit status is 1 if an order is violated.
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import random
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.console import Console
@@ -30,9 +36,12 @@ from inference_econ.formulas import pareto
 from inference_econ.inputs import HardwareSpec, catalog
 from inference_econ.inputs.hardware import HIGH_IS_GOOD
 from inference_econ.inputs.options import OPTIONS
+from inference_econ.records.files import write_text
 from inference_econ.requests import Request, subject, workload
 from inference_econ.requests.request import Invocation
 
+#: Counts of all runs, and seed of the random setups.
+TRIED, SEED = Path(__file__).parents[1] / "tests" / "fuzz" / "orders.json", 1
 #: Allowed change for the worse of costs and speeds [1], from interpolation between batches, and because an engine
 #: without measurements follows the mean of all engines.
 TOLERANCE = 0.01
@@ -40,6 +49,9 @@ TOLERANCE = 0.01
 #: disaggregated ones [1]. Long prompts with short outputs cost up to 1.7 times as much with aggregated instances.
 #: Prefill pools have the same maximum utilization in both.
 OPEN_ARRIVALS, POOLS = 1.0, 0.05
+#: Allowed excess of costs at a constant concurrency over costs at a request rate [1]: groups of a frontier fill nodes,
+#: and the smallest group within 10% is used.
+GROUPS = 0.15
 #: Factors by which inputs get better [1].
 FACTORS = (1.01, 9 / 8, 1.5, 10.0)
 MODELS = (
@@ -257,6 +269,7 @@ def agreement(base: Query) -> Iterator[Order]:
         if math.isfinite(cost):
             ratio = base.paid(_MANY, targets, pools=pools) / cost
             yield Order(f"`frontier --speed`, then `recommend`{which}", ratio, text, allowed)
+            yield Order(f"`recommend`, then `frontier --speed`{which}", 1.0 / ratio, text, GROUPS)
 
 
 def orders(seed: int, number: int) -> Iterator[Order]:
@@ -285,30 +298,47 @@ def orders(seed: int, number: int) -> Iterator[Order]:
     yield from agreement(base)
 
 
-def counted(seed: int, numbers: Iterable[int]) -> dict[str, list[Order]]:
-    """Comparisons of random setups, by relation; violations are printed at once."""
-    found: dict[str, list[Order]] = {}
-    for number in numbers:
-        for order in orders(seed, number):
-            found.setdefault(order.relation, []).append(order)
+class State:
+    """Results of all runs: number of the next setup, comparisons by relation, and relations violated by each setup."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        plain = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        self.next, self.tried = plain.get("next", 0), Counter(plain.get("tried", {}))
+        self.violated: dict[str, list[str]] = plain.get("violated", {})
+
+    def compare(self, number: int) -> None:
+        """Compare one random setup, print its violations, and save all counts."""
+        again, violated = number < self.next, []
+        for order in orders(SEED, number):
+            self.tried[order.relation] += not again
             if order.violated:
+                violated.append(order.relation)
                 sys.stdout.write(f"{number}: {order.relation}: {order.ratio:.4g} x: {order.setup}\n")
                 sys.stdout.flush()
-    return found
+        self.violated.pop(str(number), None)
+        if violated:
+            self.violated[str(number)] = violated
+        self.next = max(self.next, number + 1)
+        plain = {"next": self.next, "tried": dict(sorted(self.tried.items())), "violated": self.violated}
+        write_text(self.path, json.dumps(plain, indent=1) + "\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print counts and violations; 1 if an order is violated."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--setups", type=int, default=300, help="random setups [300]")
-    parser.add_argument("--first", type=int, default=0, help="number of the first setup [0]")
-    parser.add_argument("--seed", type=int, default=1, help="of the random numbers [1]")
+    parser.add_argument("--setups", type=int, default=300, help="new random setups [300]")
+    parser.add_argument("--state", type=Path, default=TRIED, help="counts of earlier runs [tests/fuzz/orders.json]")
     given, console = parser.parse_args(arguments), Console(stderr=True)
-    numbers = range(given.first, given.first + given.setups)
-    found = counted(given.seed, track(numbers, console=console, description="setups"))
-    for relation, several in sorted(found.items()):
-        sys.stdout.write(f"{relation}: {len(several)} tried, {sum(order.violated for order in several)} violated\n")
-    return int(any(order.violated for several in found.values() for order in several))
+    state = State(given.state)
+    numbers = [*map(int, state.violated), *range(state.next, state.next + given.setups)]
+    for number in track(numbers, console=console, description="setups"):
+        state.compare(number)
+    for relation, several in sorted(state.tried.items()):
+        violated = sum(found.count(relation) for found in state.violated.values())
+        sys.stdout.write(f"{relation}: {several:,} tried, {violated} violated\n")
+    sys.stdout.write(f"{state.next:,} setups\n")
+    return int(bool(state.violated))
 
 
 if __name__ == "__main__":

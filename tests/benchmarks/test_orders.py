@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from pathlib import Path
 
 import pytest
 
@@ -42,3 +43,15 @@ def test_better_values() -> None:
 
 def test_a_worse_result_is_a_violation() -> None:
     assert [Order("cost", ratio, "").violated for ratio in (0.5, 1.005, 1.02, math.inf)] == [False, False, True, True]
+
+
+def test_a_run_continues_and_repeats_violated_setups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first run violates an order in its second setup, and a later run repeats this setup."""
+    ratios = {1: 2.0}
+    monkeypatch.setattr(orders, "orders", lambda _, number: [Order("cost", ratios.get(number, 1.0), "")])
+    run = ["--state", str(tmp_path / "orders.json"), "--setups", "3"]
+    assert orders.main(run) == 1
+    del ratios[1]
+    assert orders.main(run) == 0
+    state = orders.State(tmp_path / "orders.json")
+    assert (state.next, state.tried, state.violated) == (6, {"cost": 6}, {})
