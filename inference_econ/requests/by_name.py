@@ -179,7 +179,7 @@ def _given(command: Command, args: Sequence[Any], options: Mapping[str, Any]) ->
 def _lacking(command: Command, key: str, known: Mapping[str, Parameter]) -> str:
     """Sentence about an unknown option.
 
-    It names the most similar option, and the functions that have the unknown one.
+    The sentence names the most similar option, and the functions that have the unknown option.
     """
     name, advice = command.python_name, lacking(command, f"--{key.replace('_', '-')}")
     if advice:

@@ -152,7 +152,7 @@ def one_engine(request: Request) -> str | None:
 def among_startable(request: Request, answer: Callable[[Request], Answer]) -> Answer | None:
     """Result for layouts that engines can start, for a comparison with layouts that need no engine.
 
-    None in three cases: the request is not about any layout, no engine is known, or no such layout fits the fixed
+    None if the request limits layouts, if no engine is known, or if no layout that engines can start fits the fixed
     degrees.
     """
     if not request.any_layout or request.grid == "paper":
@@ -183,7 +183,7 @@ def speculation(request: Request, hardware: str | None = None) -> Speculation | 
 def proposed(request: Request, hardware: str | None = None) -> Proposer:
     """Speculation method of a request in which recipes may decide.
 
-    The value is a method, None, or a marker for the recipes.
+    Return a method, None, or a marker for the recipes.
 
     Raises
     ------
@@ -361,7 +361,7 @@ def as_option(name: str, value: object) -> str:
 
 
 def shared_settings(request: Request) -> dict[str, Any]:
-    """Return the options that are set, by the field names of ``Settings``. Several values become a list.
+    """Return the options that are set, by the field names of ``Settings``, with several values as a list.
 
     Raises
     ------

@@ -115,7 +115,7 @@ def _recorded(request: Request, *, fitted: bool) -> Requests | None:
 
 
 def _mixture(workloads: Sequence[Sequence[float]]) -> Requests:
-    """Combine several workloads into one. Each has input tokens, output tokens and a share.
+    """Combine several workloads, given as input tokens, output tokens and share.
 
     Raises
     ------
@@ -197,7 +197,7 @@ def users(request: Request) -> Users | None:
     Raises
     ------
     InputError
-        If both options are set, or one of them together with a rate. Also raised for --think-time without --users.
+        If both options are set, one of them is set together with a rate, or --think-time is set without --users.
     """
     from inference_econ.answers.deployments.recommend import Users
 

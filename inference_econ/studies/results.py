@@ -288,7 +288,7 @@ class Result(Shown):
     assessments: tuple[Assessment, ...] = ()
     """Comparisons of a measured deployment with predictions.
 
-    The first one uses its own assumptions, the others further ones.
+    The first comparison uses the assumptions of the deployment, all further comparisons use other assumptions.
     """
     panels: tuple[Result, ...] = ()
     """Results that are panels of one figure."""

@@ -168,7 +168,7 @@ class ScenarioRun:
     def result(self, used: Iterable[UsedSource] = (), **shown: Any) -> Result:
         """Create a result.
 
-        It has the sources of its content without duplicates, followed by the sources of the scenario.
+        Sources are listed without duplicates: first the sources of the content, then the sources of the scenario.
         """
         sources = spec_sources("scenario", self.scenario)
         return Result(self.scenario, **shown, sources=(*dict.fromkeys(used), *sources))
