@@ -179,9 +179,9 @@ def chain_seconds(work: LayerWork, machine: ProcessRates, partition: ArrayLike) 
 
     Notes
     -----
-    Process i starts the attention of a layer when it has its own keys and values, and those of all earlier processes.
-    Process i forwards all keys and values as soon as the link has sent those of the previous layer. Source: section 4
-    of Cho et al. (2024), with transfers that overlap with computation; see :func:`handed_on_seconds`.
+    Process i starts the attention of a layer when it has the keys and values of all processes up to i. Process i
+    forwards all keys and values as soon as the link has sent the previous layer. Source: section 4 of Cho et al.
+    (2024), with transfers that overlap with computation; see :func:`handed_on_seconds`.
 
     Examples
     --------
@@ -218,9 +218,9 @@ def handed_on_seconds(before: ArrayLike, after: ArrayLike, hand_over: ArrayLike,
     Notes
     -----
     Let b, a and h be the three times, and t = b + a. Process i starts its second part of layer l at
-    r_i(l) = max(r_i(l - 1) + t_i, q_i(l)). Process i has received layer l at q_i(l) = max(r_{i-1}(l), q_i(l - 1)) + h_i.
-    The recursion is the longest path through a grid of layers by processes and links: Baccelli et al., Synchronization
-    and Linearity (1992).
+    r_i(l) = max(r_i(l - 1) + t_i, q_i(l)). Process i has received layer l at
+    q_i(l) = max(r_{i-1}(l), q_i(l - 1)) + h_i. The recursion is the longest path through a grid of layers by processes
+    and links: Baccelli et al., Synchronization and Linearity (1992).
 
     A path starts at some process s and crosses each later link once. L - 1 further steps of the path are where a step
     takes longest. The end is a_last + max over s of [b_s + sum of h after s + (L - 1) max(t from s on, h after s)].
@@ -406,8 +406,8 @@ def balanced_partition(seconds: Callable[[Array], Array], context: float, proces
 
     Notes
     -----
-    This is the balance that section 4 of Cho et al. (2024) searches for. In each of 60 iterations, every part is
-    multiplied by the square root of (mean time / time of the part).
+    Section 4 of Cho et al. (2024) searches for this balance. In each of 60 iterations, every part is multiplied by the
+    square root of (mean time / time of the part).
 
     Examples
     --------

@@ -44,7 +44,7 @@ class Load(NamedTuple):
     waiting: Array
     """Probability that an arriving request waits [1]."""
     wait_seconds: Array
-    """Mean wait of all requests, including those that do not wait [s]; ``inf`` if saturated."""
+    """Mean wait of all requests, including requests that do not wait [s]; ``inf`` if saturated."""
     wait_scale: Array
     """Mean wait of the requests that wait [s]; it is exponentially distributed. ``inf`` if saturated."""
     service_seconds: Array

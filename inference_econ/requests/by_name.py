@@ -119,7 +119,7 @@ def argument(parameter: Parameter) -> str:
 
 
 def taken(command: Command) -> list[Parameter]:
-    """List the options that a command's Python function has as keyword arguments: all except those for display."""
+    """List the options that a command's Python function has as keyword arguments: all except display options."""
     places = arguments(command)
     options = [it for it in command.parameters.values() if it not in places and not _is_shown(command, it)]
     return sorted(options, key=lambda parameter: not parameter.required)

@@ -327,7 +327,8 @@ def fewest(request: Request, answer: Callable[[Request], Answer]) -> Answer:
     Raises
     ------
     NothingFitsError
-        If no instance within a link domain (1, 2, 4, ... GPUs) fits the model. The message is the one for one GPU.
+        If no instance within a link domain (1, 2, 4, ... GPUs) fits the model. The message equals the message for one
+        GPU.
     """
     if any(getattr(request, name) not in (None, 1) for name in ("tp", "pp", "dp", "ep")) or request.tp is not None:
         return answer(replace(request, tp=request.tp or 1))

@@ -89,7 +89,7 @@ def token_seconds(
     Returns
     -------
     TokenTimes
-        Times. They are exact if ``seconds`` is at most the ceiling.
+        Times. Times are exact if ``seconds`` is at most the ceiling.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def token_seconds(
 def fastest_round(
     setup: Setup, accelerators: Array, batch: Array, layouts: Layouts, speculation: Speculation | None, drafted: int
 ) -> Fastest:
-    """Layouts of instances for rounds of ``drafted`` draft tokens, as :func:`token_seconds` finds them.
+    """Layouts of instances for speculation rounds of ``drafted`` draft tokens, as :func:`token_seconds` finds them.
 
     If a draft model has another layout than the target, ``seconds`` exclude the time to draft.
     """

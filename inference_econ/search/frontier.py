@@ -509,7 +509,7 @@ class Frontier(Shown, Choosable[Point]):
         return bounds.ends(instances, bounds.STEP)
 
     def ends_each(self) -> list[bounds.Ends]:
-        """Interval factors of every point; they are the same for all points."""
+        """Interval factors of every point, which are equal for all points."""
         return [self.ends()] * len(self)
 
     @property

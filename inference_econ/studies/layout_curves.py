@@ -199,8 +199,8 @@ class LayoutCurves(CostCurves):
 class InstanceCurves(CostCurves):
     """Cost of decode steps as a function of speed. Instances of every size have their fastest layout at every batch.
 
-    Between two batches of an instance, cost is a power function of speed. On the study's grid, the same applies between
-    two points of a frontier, because sizes are continuous there. The key of an instance is its number of GPUs.
+    Between two batches of an instance, cost is a power function of speed. On the study's grid, points of a frontier are
+    also interpolated, because sizes are continuous there. The key of an instance is its number of GPUs.
     """
 
     front: Frontier
