@@ -310,7 +310,7 @@ def assess_service(
 
 
 def _with_concurrency(candidate: Candidate, concurrency: float) -> Candidate:
-    """Also evaluate an aggregated candidate deployment at a concurrency [1]; return disaggregated candidates unchanged.
+    """Add a concurrency [1] to the loads of an aggregated candidate; return disaggregated candidates unchanged.
 
     The search has only some concurrencies. A measured server between two of them could otherwise appear better than the
     frontier.

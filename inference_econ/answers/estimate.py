@@ -96,8 +96,8 @@ def estimate(
 ) -> DeploymentEstimate:
     """Predict one deployment at some numbers of concurrent requests.
 
-    The smallest layout that fits the largest concurrency (64 by default) is used. Among layouts of this size, the one
-    with the highest throughput is used.
+    The smallest layout that fits the largest concurrency (64 by default) is used. The layout of this size with the
+    highest throughput is used.
 
     Parameters
     ----------

@@ -80,7 +80,7 @@ def part_of_prompt(setup: Setup, process: Plans, tokens: float, cached: float, p
     tokens, cached : float
         Tokens of the part, and tokens of the prompt before this part [tokens].
     prompts : float
-        Number of prompts that are prefilled together [1]. A process has the same part of each of them.
+        Number of prompts that are prefilled together [1]. A process has an equally long part of every prompt.
 
     Returns
     -------

@@ -86,7 +86,7 @@ def grouped_query_flop(query_heads: float, head_dim: float) -> float:
     Returns
     -------
     float
-        Arithmetic of scores and weighted values [FLOP]. Each element takes one multiplication and one addition.
+        Arithmetic of scores and weighted values, one multiplication and one addition per element [FLOP].
 
     Notes
     -----
@@ -193,8 +193,8 @@ def recurrence_flop(state_elements: float) -> float:
     Returns
     -------
     float
-        Arithmetic of decay, rank-one update and read-out [FLOP]. Each takes one multiplication and one addition per
-        element.
+        Arithmetic of decay, rank-one update and read-out, each with one multiplication and one addition per element
+        [FLOP].
 
     Notes
     -----

@@ -248,7 +248,7 @@ def exchange_seconds_per_byte(
     inside_bytes_per_second, between_bytes_per_second : array_like, float
         One-way bandwidth per rank, inside a domain and between domains [B/s]; ``inf`` is an infinitely fast link.
     crossing : array_like, shape (...)
-        Bytes that cross between domains, divided by all bytes for other domains [1]. The rest are copied in the
+        Bytes that cross between domains, divided by all bytes for other domains [1]. Remaining bytes are copied in the
         receiving domain.
     overlap : bool
         True if both kinds of traffic overlap; False if they run one after the other.
@@ -260,9 +260,8 @@ def exchange_seconds_per_byte(
 
     Notes
     -----
-    Each rank sends R/n - 1 of R equal parts within its own domain, and (n - 1) R/n parts to other domains. The split is
-    item 22 of the differences to Erdil (2025). The code of the study divides by the ranks of a domain, as for an
-    all-reduce.
+    A rank sends R/n - 1 of R equal parts within its domain, and (n - 1) R/n parts to other domains. The split is item
+    22 of the differences to Erdil (2025). The code of the study divides by the ranks of a domain, as for an all-reduce.
     """
     size, groups = np.asarray(ranks, dtype=float), np.asarray(domains, dtype=float)
     elsewhere, share = (groups - 1.0) / groups, np.asarray(crossing, dtype=float)
@@ -285,7 +284,8 @@ def nccl_seconds(
     Parameters
     ----------
     kind : {'all_reduce', 'all_to_all', 'point_to_point'}
-        An all-reduce passes the tree twice. Other collectives pass it once, with half of the traffic.
+        An all-reduce passes the tree twice. Collectives except all-reduces pass the tree once, with half of the
+        traffic.
     ranks, domains : array_like, shape (...)
         Number of ranks, and number of link domains over which they extend [1].
     size_bytes : array_like, shape (...)
@@ -504,7 +504,7 @@ def mesh_parts(
     Parameters
     ----------
     kind : {'all_reduce', 'all_to_all', 'point_to_point'}
-        An all-reduce goes around twice. Other collectives go around once, with half of the traffic.
+        An all-reduce goes around twice. Collectives except all-reduces go around once, with half of the traffic.
     ranks : array_like, shape (...)
         Number of ranks [1].
     size_bytes : array_like, shape (...)

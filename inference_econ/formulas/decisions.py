@@ -65,7 +65,7 @@ def cheapest(costs: Array) -> Array:
     Returns
     -------
     ndarray, shape (..., d)
-        1 for the cheapest options, 0 for others, and 0 for all if none is possible [1].
+        1 for the cheapest options, 0 for all other options, and 0 for all options if none is possible [1].
 
     Notes
     -----
@@ -104,7 +104,7 @@ def wrong_choice(costs: Array) -> Array:
 
 
 def value_of_knowing(values: Array, losses: Array, first_half: npt.NDArray[np.bool_]) -> Estimate:
-    """Expected loss that you avoid if you know one input before you choose (EVPPI). All other inputs stay unknown.
+    """Expected loss that you avoid if you know one input before you choose (EVPPI). The remaining inputs stay unknown.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def value_of_knowing(values: Array, losses: Array, first_half: npt.NDArray[np.bo
     losses : ndarray, shape (n, d)
         Finite losses of d options: dollars [USD per 1e6 tokens], or mistakes [1].
     first_half : ndarray of bool, shape (n,)
-        Split of the samples into two independent halves [1]. Each half must cover all values of the input.
+        Split of the samples into two independent halves [1]. Both halves must cover all values of the input.
 
     Returns
     -------

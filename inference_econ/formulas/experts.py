@@ -30,9 +30,9 @@ def touched_fraction(sparsity: npt.ArrayLike, tokens: npt.ArrayLike, popularity_
 
     Notes
     -----
-    Eq. (22) of Erdil (2025) for equally popular experts. Otherwise, popularity is gamma-distributed. The number of
-    tokens of an expert is then negative-binomial (Greenwood and Yule, 1920): 1 - (1 + n ((1 - 1/s)^-c - 1))^(-1/c). For
-    a single token, this is 1/s. Shared experts are not included, because every token uses them.
+    Eq. (22) of Erdil (2025) for equally popular experts. Unequal popularity is gamma-distributed. The
+    number of tokens of an expert is then negative-binomial (Greenwood and Yule, 1920): 1 - (1 + n ((1 - 1/s)^-c -
+    1))^(-1/c). For a single token, this is 1/s. Shared experts are not included, because every token uses them.
 
     Examples
     --------

@@ -38,7 +38,8 @@ def padded_share(
     -----
     A product is computed in tiles. The last tile of an expert is half empty on average, which adds half a tile of rows
     to every expert. Time is therefore linear in m + m0. Before a tile's sum over k, the load pipeline is filled; after
-    the sum, the result is written. Each takes the time of some elements of k. Tiles have a similar overhead along n.
+    the sum, the result is written. Filling and writing each take the time of some elements of k. Tiles have a similar
+    overhead along n.
 
     The rate of large products is divided by this factor. The factor is also valid if experts have different numbers of
     tokens, because the overhead occurs once per expert with tokens. Data: DeepGEMM's README (2025) reports 1,288

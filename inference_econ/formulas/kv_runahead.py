@@ -1,9 +1,8 @@
 """Prefill of one prompt on several processes: a chain that forwards the KV cache, compared with all-gathers.
 
-The chain is KV-Runahead of Cho, Rastegari and Naik, ICML (2024). Each process computes the keys and values of its part
-of the prompt, layer by layer. A process appends its keys and values to those from its predecessor, and sends all of
-them to the next process while it continues computing. The last process has the full prompt and produces the first
-token.
+The chain is KV-Runahead of Cho, Rastegari and Naik, ICML (2024). A process computes the keys and values of its part of
+the prompt, layer by layer. A process appends its keys and values to those from its predecessor, and sends all of them
+to the next process while it continues computing. The last process has the full prompt and produces the first token.
 """
 
 from __future__ import annotations
@@ -79,8 +78,8 @@ def layer_seconds(work: LayerWork, machine: ProcessRates, tokens: ArrayLike, con
 
     Notes
     -----
-    Without fused kernels, the scores of a part form a rectangle, tokens x context. All of it is computed, and the
-    causal mask then removes a triangle: section 3 of Cho et al. (2024).
+    Without fused kernels, the scores of a part form a rectangle, tokens x context. The full rectangle is computed, and
+    the causal mask then removes a triangle: section 3 of Cho et al. (2024).
     """
     n, c = np.asarray(tokens, dtype=float), np.asarray(context, dtype=float)
     before = n * (work.projection_flop / machine.matmul_flops_per_second)
@@ -111,7 +110,7 @@ def single_seconds(work: LayerWork, machine: ProcessRates, context: ArrayLike) -
 
     Notes
     -----
-    This is :func:`chain_seconds` with one process.
+    Equal to :func:`chain_seconds` with one process.
 
     Examples
     --------
@@ -145,7 +144,7 @@ def all_gather_seconds(work: LayerWork, machine: ProcessRates, context: ArrayLik
 
     Notes
     -----
-    Tensor and sequence parallelism as in section 3 of Cho et al. (2024). Each process multiplies its queries with all
+    Tensor and sequence parallelism as in section 3 of Cho et al. (2024). Processes multiply their queries with all
     keys. All processes wait for a ring all-gather of (p - 1) / p of the layer's cache.
 
     Examples
@@ -180,9 +179,9 @@ def chain_seconds(work: LayerWork, machine: ProcessRates, partition: ArrayLike) 
 
     Notes
     -----
-    Process i starts the attention of a layer when it has its own keys and values, and those of all earlier processes.
-    Process i forwards all keys and values as soon as the link has sent those of the previous layer. Source: section 4
-    of Cho et al. (2024), with transfers that overlap with computation; see :func:`handed_on_seconds`.
+    Process i starts the attention of a layer when it has the keys and values of all processes up to i. Process i
+    forwards all keys and values as soon as the link has sent the previous layer. Source: section 4 of Cho et al.
+    (2024), with transfers that overlap with computation; see :func:`handed_on_seconds`.
 
     Examples
     --------
@@ -218,12 +217,12 @@ def handed_on_seconds(before: ArrayLike, after: ArrayLike, hand_over: ArrayLike,
 
     Notes
     -----
-    Let b, a and h be the three times, and t = b + a. Process i starts its second part of layer l at r_i(l) = max(r_i(l
-    - 1) + t_i, q_i(l)). Process i has received layer l at q_i(l) = max(r_{i-1}(l), q_i(l - 1)) + h_i. Such a recursion
-    is the longest path through a grid of layers by processes and links: Baccelli et al., Synchronization and Linearity
-    (1992).
+    Let b, a and h be the three times, and t = b + a. Process i starts its second part of layer l at
+    r_i(l) = max(r_i(l - 1) + t_i, q_i(l)). Process i has received layer l at
+    q_i(l) = max(r_{i-1}(l), q_i(l - 1)) + h_i. The recursion is the longest path through a grid of layers by processes
+    and links: Baccelli et al., Synchronization and Linearity (1992).
 
-    A path starts at some process s and crosses each later link once. The other L - 1 steps of the path are where a step
+    A path starts at some process s and crosses each later link once. L - 1 further steps of the path are where a step
     takes longest. The end is a_last + max over s of [b_s + sum of h after s + (L - 1) max(t from s on, h after s)].
 
     Examples
@@ -407,8 +406,8 @@ def balanced_partition(seconds: Callable[[Array], Array], context: float, proces
 
     Notes
     -----
-    This is the balance that section 4 of Cho et al. (2024) searches for. In each of 60 iterations, every part is
-    multiplied by the square root of (mean time / time of the part).
+    Section 4 of Cho et al. (2024) searches for this balance. In each of 60 iterations, every part is multiplied by the
+    square root of (mean time / time of the part).
 
     Examples
     --------

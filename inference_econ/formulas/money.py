@@ -83,9 +83,8 @@ class Exponents(NamedTuple):
     low: Array
     """Lower limit, at least 0. Below it, a slower point is preferred."""
     high: Array
-    """Upper limit. Above it, a faster point is preferred.
-
-    It is infinite for the fastest point, and below ``low`` if no exponent selects the point.
+    """Upper limit, above which a faster point is preferred. The limit is infinite for the fastest point, and below
+    ``low`` if no exponent selects the point.
     """
 
 

@@ -26,8 +26,7 @@ def undominated(seconds: npt.ArrayLike, dollars: npt.ArrayLike) -> Indices:
 
     Notes
     -----
-    Points are sorted by time. Each point below the minimum cost so far is kept. The result is exact and takes O(n log
-    n).
+    Points are sorted by time. Points below the minimum cost so far are kept. The result is exact and takes O(n log n).
 
     Examples
     --------
@@ -228,7 +227,8 @@ def least_at(x: npt.ArrayLike, y: npt.ArrayLike, at: npt.ArrayLike) -> Array:
 
     Notes
     -----
-    Abscissae are sorted once. Each is compared with the segments that contain it, and with all points at larger x.
+    Abscissae are sorted once. An abscissa is compared with the segments that contain it, and with all points at larger
+    x.
 
     Examples
     --------

@@ -21,12 +21,12 @@ def logarithmic_degrees(deepest: npt.ArrayLike, steps: int) -> Array:
     Returns
     -------
     ndarray, shape (steps + 1, ...)
-        deepest^(j / steps) for j = 0 .. steps [1]; real numbers. The last is exactly ``deepest``.
+        deepest^(j / steps) for j = 0 .. steps [1]; real numbers. The last degree is exactly ``deepest``.
 
     Notes
     -----
     In the published code of Erdil (2025), depths are powers of two of evenly spaced logarithms, so rounding may raise
-    the last one above ``deepest``. Here it is exact.
+    the last depth above ``deepest``.
 
     Examples
     --------

@@ -47,7 +47,7 @@ def turns(
     user_tokens, answer_tokens : array_like, shape (...)
         New tokens u of the user in every turn, and tokens a of the answer [tokens].
     system_tokens : array_like, shape (...)
-        System prompt s [tokens]. It is the same for all users and therefore always cached.
+        System prompt s [tokens]. All users share the system prompt, which is therefore always cached.
     returning : array_like, shape (...)
         Probability that a turn finds the cache of the previous turn [1], see :func:`returning`.
 

@@ -28,14 +28,14 @@ class Load(NamedTuple):
     probabilities: Array
     """Share of time with 0, 1, .. slots concurrent requests, shape (..., slots + 1) [1].
 
-    The last entry includes the time in which other requests wait. An arriving request of a Poisson stream sees this
+    The last entry includes the time in which requests wait. An arriving request of a Poisson stream sees this
     distribution (PASTA: Wolff, 1982).
     """
     work: Array
     """Share of all work that is done with 1, 2, .. slots concurrent requests, shape (..., slots) [1].
 
-    It is also the share of tokens by batch size. Step times with these weights give the distribution of the time
-    between two tokens.
+    The work shares equal the shares of tokens by batch size. Step times weighted with work shares give the distribution
+    of the time between two tokens.
     """
     offered: Array
     """Arrival rate divided by the completion rate with all slots occupied [1]; the server is saturated from 1."""
@@ -46,7 +46,7 @@ class Load(NamedTuple):
     waiting: Array
     """Probability that an arriving request waits [1]."""
     wait_seconds: Array
-    """Mean wait of all requests, including those that do not wait [s]; ``inf`` if saturated."""
+    """Mean wait of all requests, including requests that do not wait [s]; ``inf`` if saturated."""
     wait_scale: Array
     """Mean wait of the requests that wait [s]; it is exponentially distributed. ``inf`` if saturated."""
     service_seconds: Array
@@ -98,8 +98,8 @@ def load(
     Poisson arrivals: without waiting requests, the server is a generalized processor-sharing queue, p(n) ~ prod_k
     lambda / mu(k). The product form is valid for any distribution of lengths: Cohen (1979), Kelly (1979). Above
     ``slots`` requests, the chain continues with the ratio lambda / mu(slots), which is exact for exponential lengths.
-    If a request waits, the wait is exponentially distributed with mean 1 / (mu(slots) - lambda). Other lengths and
-    burstier arrivals multiply this mean by (ca2 + cs2) / 2: Kingman (1961), and Allen and Cunneen in Allen (1990).
+    If a request waits, the wait is exponentially distributed with mean 1 / (mu(slots) - lambda). Varying lengths and
+    burstier arrivals multiply the mean wait by (ca2 + cs2) / 2: Kingman (1961), and Allen and Cunneen in Allen (1990).
 
     Bursty arrivals also occupy more slots at once. For them, the products are raised to the power (1 + cs2) / (ca2 +
     cs2), and the share of idle time is set so that completions equal arrivals. If the completion rate does not depend

@@ -101,9 +101,9 @@ def product_intensity(rows: ArrayLike, inner: ArrayLike, columns: ArrayLike, byt
     -----
     The intensity is 2 m k n / (p (m k + k n + m n)), or 2 / (p (1 / m + 1 / k + 1 / n)). The smallest side dominates.
     Following Zhao (2026), a prompt of n tokens times a weight matrix of d x d has 2 n d / (p (2 n + d)), up to d / p.
-    This is compute-bound. In decode, n is the batch b, and the intensity is about 2 b / p. A query times n keys is a
-    product with one row, which stays below 2 / p at any context. The formula is valid for kernels that keep reused data
-    on the chip.
+    Prefill is therefore compute-bound. In decode, n is the batch b, and the intensity is about 2 b / p. A query times n
+    keys is a product with one row, which stays below 2 / p at any context. The formula is valid for kernels that keep
+    reused data on the chip.
 
     Examples
     --------
@@ -473,8 +473,8 @@ def toy_asymptotic_latency(
 
     Notes
     -----
-    Eq. (18) of Erdil (2025), which is eq. (14) without the hop that a ring saves, 2 L R T_h. The result is too long by
-    a share of 2 / (3 sqrt(N*) - 2), 15 % for an instance of 26 accelerators.
+    Eq. (18) of Erdil (2025), which is eq. (14) without the hop that a ring saves, 2 L R T_h. The asymptotic latency is
+    too long by a share of 2 / (3 sqrt(N*) - 2), 15 % for an instance of 26 accelerators.
 
     Examples
     --------

@@ -116,9 +116,10 @@ def scattered_tokens(
 
     Notes
     -----
-    Little's law, Little (1961). Turn j leaves j (u + a) tokens. These tokens stay until the conversation returns to
-    this replica, or for the lifetime. A conversation returns m turns later with probability (1 - 1/R)^(m-1) / R. The
-    mean of the shorter of m pauses and the lifetime is Z times the sum of G(1) to G(m) of :func:`scattered_turns`.
+    Little's law, Little (1961). Turn j leaves j (u + a) tokens. The tokens of a turn stay until the conversation
+    returns to this replica, or for the lifetime. A conversation returns m turns later with probability (1 - 1/R)^(m-1)
+    / R. The mean of the shorter of m pauses and the lifetime is Z times the sum of G(1) to G(m) of
+    :func:`scattered_turns`.
 
     Examples
     --------

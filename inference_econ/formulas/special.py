@@ -1,6 +1,6 @@
 """Special functions and root finding that most queries need.
 
-scipy has them too, but importing scipy takes longer than most queries. It is imported only for rare functions.
+Importing scipy takes longer than most queries, so scipy is imported only for rare functions.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ files by name (``catalog``), selects the profile for a chip (``profiles``), conv
 applies what-ifs. No other package uses pydantic or YAML, and this package contains no formulas.
 
 ``__init__.pyi`` lists the public names. ``catalog`` reads an entry of any kind by name. The modules ``_spec``,
-``_yaml`` and those inside ``huggingface`` are private to this package.
+``_yaml`` and the modules inside ``huggingface`` are private to this package.
 """
 
 import lazy_loader

@@ -157,8 +157,8 @@ class Admission(Spec):
     other_answers: Annotated[float, Field(ge=0, le=1)]
     """Share of the remaining output of all running requests that must be free, too, to admit a request [1]."""
     evicted: Evicted
-    """Request that is preempted and recomputed later: the last admitted one, the one with the fewest output tokens, or
-    none."""
+    """Request that is preempted and recomputed later: the last admitted request, the request with the fewest output
+    tokens, or none."""
 
 
 #: Rule that assigns a new request to an attention-DP group: round robin, or the group with the fewest requests.

@@ -60,7 +60,7 @@ class MixerParameters(NamedTuple):
     total: float
     """All parameters, including norms and biases [1]."""
     output: float = 0.0
-    """Parameters of the output projection; 0 if its number format cannot differ from that of other matrices [1]."""
+    """Parameters of the output projection; 0 if all matrices have a common number format [1]."""
     shared: Shapes = ()
     """Matrices for vectors that all heads share: the compressed query, the cached vectors, and their gates."""
     indexer: Shapes = ()

@@ -81,7 +81,7 @@ def own_file() -> Path:
 
 
 def known_offers() -> tuple[Offer, ...]:
-    """Offers of ``scenarios/measured/offers.csv``, followed by those in the user's own file.
+    """Offers of ``scenarios/measured/offers.csv``, followed by the offers in the user's file.
 
     Raises
     ------

@@ -168,7 +168,8 @@ class Settings(Spec):
     max_instance_gpus: Positive | None = None
     """Maximum number of accelerators in one instance [1]."""
     tp: Degree | None = None
-    """Tensor-parallel degree, or ``any`` to search over it [1]. If tp, dp or pp is set, the others default to 1."""
+    """Tensor-parallel degree, or ``any`` to search over it [1]. If tp, dp or pp is set, the degrees that are not set
+    are 1."""
     dp: Degree | None = None
     """Attention-DP groups per pipeline stage, or ``any`` [1]."""
     pp: Degree | None = None
@@ -257,7 +258,7 @@ class Settings(Spec):
 
 
 def _fields(names: Sequence[str]) -> tuple[str, ...]:
-    """Names of those options that are also fields of :class:`Settings`."""
+    """Names of the options that are also fields of :class:`Settings`."""
     return tuple(name for name in names if name in Settings.model_fields)
 
 

@@ -82,7 +82,7 @@ def whole_file(path: Path | str) -> Iterator[Path]:
 def _unfinished(target: Path) -> Iterator[Path]:
     """Yield an empty file in the folder of the target.
 
-    It is locked while in use, and removed at the end unless it was moved.
+    The file is locked while in use, and removed at the end unless it was moved.
     """
     prefix = f".{target.name[:_BORNE]}{_UNFINISHED}"
     _remove_abandoned(target.parent, prefix)

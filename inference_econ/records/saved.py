@@ -213,7 +213,7 @@ def question(path: str) -> SavedAnswer:
 
 
 def is_answer(path: str) -> bool:
-    """Return True if a file has the header of a saved result. The rest of the file may still be invalid."""
+    """Return True if a file has the header of a saved result, even if the rest of the file is invalid."""
     try:
         record = json.loads(read_text(path))
     except (InputError, OSError, ValueError, RecursionError):

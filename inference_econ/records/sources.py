@@ -71,7 +71,7 @@ def setup_sources(setup: Setup, draft: ModelSpec | None = None) -> tuple[UsedSou
 
 
 def spec_sources(kind: str, spec: SourcedSpec) -> tuple[UsedSource, ...]:
-    """Sources of those fields of a specification that affect predictions."""
+    """Sources of the fields of a specification that affect predictions."""
     return tuple(
         UsedSource(f"{kind}: {spec.name}", field, source)
         for field, source in spec.sources.items()

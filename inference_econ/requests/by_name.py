@@ -119,7 +119,7 @@ def argument(parameter: Parameter) -> str:
 
 
 def taken(command: Command) -> list[Parameter]:
-    """List the options that a command's Python function has as keyword arguments: all except those for display."""
+    """List the options that a command's Python function has as keyword arguments: all except display options."""
     places = arguments(command)
     options = [it for it in command.parameters.values() if it not in places and not _is_shown(command, it)]
     return sorted(options, key=lambda parameter: not parameter.required)
@@ -179,7 +179,7 @@ def _given(command: Command, args: Sequence[Any], options: Mapping[str, Any]) ->
 def _lacking(command: Command, key: str, known: Mapping[str, Parameter]) -> str:
     """Sentence about an unknown option.
 
-    It names the most similar option, and the functions that have the unknown one.
+    The sentence names the most similar option, and the functions that have the unknown option.
     """
     name, advice = command.python_name, lacking(command, f"--{key.replace('_', '-')}")
     if advice:

@@ -1,4 +1,4 @@
-"""Types of option values. Each converts and checks a text or JSON value; checks run before slow imports."""
+"""Types of option values, which convert and check texts or JSON values; checks run before slow imports."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ class Parsed(ValueKind):
     metavar : str
         Placeholder of the value in the help.
     parse : callable
-        Function that parses a text. It raises an InputError that names the invalid part.
+        Function that parses a text, and raises an InputError that names invalid text.
     subject : str
         Start of the parser's messages that repeats the option; it is removed.
     json : type
@@ -446,7 +446,7 @@ def _span(text: str) -> tuple[float, float]:
 
 
 def _counts(text: str) -> tuple[int, ...]:
-    """Integers of at least 1, separated by commas. The result is ascending without duplicates."""
+    """Integers of at least 1 from a text with commas, ascending and without duplicates."""
     return tuple(sorted({COUNT.read(part.strip()) for part in text.split(",")}))
 
 

@@ -57,14 +57,14 @@ def with_unpriced(price: Prices, chips: Sequence[str]) -> Prices:
 
 
 def optional(request: Request) -> Request:
-    """Request in which a GPU may have no price. The result then has no costs, or costs in GPU-hours."""
+    """Request in which a GPU may have no price. Results without prices have no costs, or costs in GPU-hours."""
     from inference_econ.engine.pricing import or_unpriced
 
     return request if request.price is not None else replace(request, price=or_unpriced(request.hardware, None))
 
 
 def of_compared(price: Prices, chips: Sequence[str]) -> Prices:
-    """One price for all GPUs, or prices of the GPUs that have a separate one.
+    """One price for all GPUs, or prices of the GPUs that have a separate price.
 
     Raises
     ------

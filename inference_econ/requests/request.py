@@ -153,8 +153,7 @@ class Request:
 
     If a command lacks an option, its field is None or the default.
 
-    Options of a single command are arguments of its function instead. So are options that have another type in a
-    command.
+    Options of a single command, and options that have another type in a command, are arguments of its function.
     """
 
     asked: Invocation | None = field(default=None, repr=False)

@@ -152,7 +152,7 @@ def one_engine(request: Request) -> str | None:
 def among_startable(request: Request, answer: Callable[[Request], Answer]) -> Answer | None:
     """Result for layouts that engines can start, for a comparison with layouts that need no engine.
 
-    None in three cases: the request is not about any layout, no engine is known, or no such layout fits the fixed
+    None if the request limits layouts, if no engine is known, or if no layout that engines can start fits the fixed
     degrees.
     """
     if not request.any_layout or request.grid == "paper":
@@ -183,7 +183,7 @@ def speculation(request: Request, hardware: str | None = None) -> Speculation | 
 def proposed(request: Request, hardware: str | None = None) -> Proposer:
     """Speculation method of a request in which recipes may decide.
 
-    The value is a method, None, or a marker for the recipes.
+    Return a method, None, or a marker for the recipes.
 
     Raises
     ------
@@ -327,7 +327,8 @@ def fewest(request: Request, answer: Callable[[Request], Answer]) -> Answer:
     Raises
     ------
     NothingFitsError
-        If no instance within a link domain (1, 2, 4, ... GPUs) fits the model. The message is the one for one GPU.
+        If no instance within a link domain (1, 2, 4, ... GPUs) fits the model. The message equals the message for one
+        GPU.
     """
     if any(getattr(request, name) not in (None, 1) for name in ("tp", "pp", "dp", "ep")) or request.tp is not None:
         return answer(replace(request, tp=request.tp or 1))
@@ -361,7 +362,7 @@ def as_option(name: str, value: object) -> str:
 
 
 def shared_settings(request: Request) -> dict[str, Any]:
-    """Return the options that are set, by the field names of ``Settings``. Several values become a list.
+    """Return the options that are set, by the field names of ``Settings``, with several values as a list.
 
     Raises
     ------

@@ -209,7 +209,7 @@ class Command:
 
     @property
     def short_help(self) -> list[str]:
-        """Options of the short help, which most users need. There are at most 20, including --help and --help-all."""
+        """Options of the short help, which most users need: at most 20, including --help and --help-all."""
         shared = {name for names in HEADINGS.values() for name in names}
         options = [name for name, parameter in self.parameters.items() if parameter.spelled]
         own = [name for name in options if name not in shared]

@@ -186,7 +186,7 @@ def users(request: Request) -> Users | None:
     Raises
     ------
     InputError
-        If both options are set, or one of them together with a rate. Also raised for --think-time without --users.
+        If both options are set, one of them is set together with a rate, or --think-time is set without --users.
     """
     from inference_econ.answers.deployments.recommend import Users
 

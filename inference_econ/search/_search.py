@@ -40,9 +40,9 @@ def hold(assumptions: Assumptions) -> bool:
 
     Notes
     -----
-    The bounds rest on three conditions. A step takes the least work if every chip of a stage computes attention. With
-    more chips in a stage, work per chip falls and communication grows. Work does not overlap with communication. This
-    requires:
+    The bounds require three conditions. A step takes the least work if every chip of a stage computes attention. With
+    more chips in a stage, work per chip falls and communication grows. Work does not overlap with communication. The
+    conditions hold with these assumptions:
 
     - ``layout.attention_groups: idle``: groups that share the batch have less communication, and separate caches;
     - ``layout.kv_placement: spread``: if the cache is placed with its heads, fewer ranks have fewer copies;

@@ -150,7 +150,7 @@ def every_plan(
     Raises
     ------
     InputError
-        If the grid is that of the published study, or if it has too many feasible plans for a list.
+        If the grid is the grid of the published study, or if it has too many feasible plans for a list.
     NothingFitsError
         If no plan is feasible.
     """

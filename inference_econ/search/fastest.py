@@ -57,7 +57,7 @@ def fastest(
     Returns
     -------
     Fastest
-        Fastest layouts. They are exact if ``seconds`` is at most the ceiling.
+        Fastest layouts, exact if ``seconds`` is at most the ceiling.
     """
     return Search(setup, accelerators, batch, layouts).fastest(new_tokens, ceiling)
 
@@ -89,7 +89,7 @@ def token_seconds(
     Returns
     -------
     TokenTimes
-        Times. They are exact if ``seconds`` is at most the ceiling.
+        Times. Times are exact if ``seconds`` is at most the ceiling.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def token_seconds(
 
     Notes
     -----
-    Eq. (46) of Erdil (2025). Each instance has its best draft length, and the best layout for this length. See
+    Eq. (46) of Erdil (2025). Instances have their best draft length, and the best layout for this length. See
     :func:`inference_econ.engine.speculation.rounds` for the rounds.
     """
     if speculation is None:
@@ -123,7 +123,7 @@ def token_seconds(
 def fastest_round(
     setup: Setup, accelerators: Array, batch: Array, layouts: Layouts, speculation: Speculation | None, drafted: int
 ) -> Fastest:
-    """Layouts of instances for rounds of ``drafted`` draft tokens, as :func:`token_seconds` finds them.
+    """Layouts of instances for speculation rounds of ``drafted`` draft tokens, as :func:`token_seconds` finds them.
 
     If a draft model has another layout than the target, ``seconds`` exclude the time to draft.
     """
@@ -140,7 +140,8 @@ class _RoundSearch:
     target : Search
         Search for the target, with only plans that leave memory for the draft model.
     lengths : list of int
-        Draft lengths that are required or may be faster [1]. Other lengths yield no more tokens than a plain step.
+        Draft lengths that are required or may be faster [1]. All remaining lengths yield no more tokens than a plain
+        step.
     """
 
     def __init__(

@@ -78,7 +78,7 @@ class FrontierSummary:
 
     @property
     def has_top(self) -> bool:
-        """True if the points show a top speed. Otherwise, the cost grows as exp(beta x / x_m)."""
+        """True if the points show a top speed; False if the cost grows as exp(beta x / x_m)."""
         return self.top_tokens_per_second < _TOP_IS_SEEN * self.fastest_tokens_per_second
 
     def dollars_at(self, tokens_per_second: npt.ArrayLike) -> Array:
@@ -100,7 +100,7 @@ class FrontierSummary:
 
 
 def summarise(tokens_per_second: Array, dollars: Array) -> FrontierSummary:
-    """Fit the three parameters. All points have the same relative error of the cost.
+    """Fit the three parameters, with equal relative errors of the cost for all points.
 
     Parameters
     ----------
@@ -509,7 +509,7 @@ class Frontier(Shown, Choosable[Point]):
         return bounds.ends(instances, bounds.STEP)
 
     def ends_each(self) -> list[bounds.Ends]:
-        """Interval factors of every point; they are the same for all points."""
+        """Interval factors of every point, which are equal for all points."""
         return [self.ends()] * len(self)
 
     @property
@@ -561,7 +561,7 @@ def compute(
     traffic: Traffic | None = None,
     progress: Progress | None = None,
 ) -> Frontier:
-    """Compute the frontier of a grid of instances. Each instance has its fastest layout.
+    """Compute the frontier of a grid of instances. Instances have their fastest layout.
 
     Parameters
     ----------
@@ -576,7 +576,7 @@ def compute(
     sampling : Sampling, optional
         Return only the points that a logarithmic scan finds, as in the published study.
     traffic : Traffic, optional
-        Workload with the context of the query as its mean context. It is stored for the notes of the result.
+        Workload with the context of the query as its mean context. The workload is stored for the notes of the result.
     progress : callable, optional
         Receives the completed share of the work.
 

@@ -150,7 +150,7 @@ def shared_step_waits(states: Steady, drawn: LengthSample, bursts: float, steps_
     -------
     ndarray
         Remaining time of the running step, plus the time of the other prompts in the request's own step. The means
-        equal those of the steady states. A request also waits for the steps that were already scheduled; the result
+        equal the means of the steady states. A request also waits for the steps that were already scheduled; the result
         includes how much their prompts deviate from the mean.
 
     Notes

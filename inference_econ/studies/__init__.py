@@ -1,7 +1,7 @@
 """Scenarios, comparisons, and reproductions of other publications.
 
 The package runs scenario files (``scenario``, ``settings``, ``results``) and compares frontiers. ``exhibits`` shows
-results next to published values. Other packages import its modules.
+results next to published values. Packages import the modules of ``studies`` directly.
 """
 
 import lazy_loader

@@ -284,7 +284,7 @@ def _product(
 ) -> list[dict[str, object]]:
     """Combinations of the axes that have several values, labelled by the values that differ.
 
-    They include the series' own settings.
+    Combinations include the series' own settings.
     """
     several = {name: values for name, values in axes.items() if len(values) > 1}
     combined: list[dict[str, object]] = []

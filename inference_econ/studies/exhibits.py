@@ -1,7 +1,7 @@
 """Tables and charts of numbers, next to the values that a publication printed.
 
-Scenarios without frontiers return :class:`CellTable` and :class:`Chart`. These two classes contain everything that
-display code needs.
+Scenarios without frontiers return :class:`CellTable` and :class:`Chart`. Both classes contain everything that display
+code needs.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class CellTable:
     errors: bool = False
     """True to show the difference from each published value.
 
-    It is used for publications that no cost model reproduces to all digits.
+    Used for publications that no cost model reproduces to all digits.
     """
     subject: str = ""
     """Subject of all rows. The notes about compared cells contain it."""

@@ -53,13 +53,13 @@ class FixedLayout(NamedTuple):
 class _States(NamedTuple):
     """States of layouts, shape (n, k).
 
-    Each row has the states of a layout in interpolation order; NaN if not feasible.
+    A row has the states of one layout in interpolation order; NaN if not feasible.
     """
 
     keys: Sequence[LayoutKey]
     """Key of the layout in each row.
 
-    It is empty on the published study's grid, because instance sizes are continuous there.
+    Empty on the published study's grid, which has continuous instance sizes.
     """
     speeds: Array
     """Speed of one user [tokens/s]."""
@@ -124,7 +124,7 @@ class LayoutCurves(CostCurves):
 
     States are computed for batches in equal ratios. Between two batches, cost is a power function of speed, because the
     mean concurrency is continuous. Steady states are interpolated in the same way
-    (:meth:`inference_econ.serving.steady.Steady.at`). There is no interpolation between layouts.
+    (:meth:`inference_econ.serving.steady.Steady.at`). Costs of different layouts are not interpolated.
     """
 
     front: ServiceFrontier
@@ -199,8 +199,8 @@ class LayoutCurves(CostCurves):
 class InstanceCurves(CostCurves):
     """Cost of decode steps as a function of speed. Instances of every size have their fastest layout at every batch.
 
-    Between two batches of an instance, cost is a power function of speed. On the study's grid, the same applies between
-    two points of a frontier, because sizes are continuous there. The key of an instance is its number of GPUs.
+    Between two batches of an instance, cost is a power function of speed. On the study's grid, points of a frontier are
+    also interpolated, because sizes are continuous there. The key of an instance is its number of GPUs.
     """
 
     front: Frontier
@@ -220,7 +220,7 @@ class InstanceCurves(CostCurves):
         return self._of(front.grid.accelerators)
 
     def _of(self, sizes: Array) -> _States:
-        """States of instances of the given sizes. Each row has one size with all batches of the grid."""
+        """States of instances, with one row per given size and all batches of the grid."""
         front, setup = self.front, self.front.setup
         batch, chips = front.grid.batch[None, :], sizes[:, None]
         times = token_seconds(setup, chips, batch, front.grid.layouts, speculation=front.speculation).seconds

@@ -288,7 +288,7 @@ class Result(Shown):
     assessments: tuple[Assessment, ...] = ()
     """Comparisons of a measured deployment with predictions.
 
-    The first one uses its own assumptions, the others further ones.
+    The first comparison uses the assumptions of the deployment, all further comparisons use other assumptions.
     """
     panels: tuple[Result, ...] = ()
     """Results that are panels of one figure."""
@@ -401,7 +401,7 @@ class Result(Shown):
         return self.lines() if self.curves and self.scenario.figure is None else self.drawn()
 
     def to_frame(self, *, drawn: bool = False) -> Frame:
-        """Numbers of the table or figure as rows; for a study, its own rows.
+        """Numbers of the table or figure as rows; for a study, the rows of the study.
 
         Numbers are rounded to ten digits, because further digits differ between computers.
 

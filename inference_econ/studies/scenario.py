@@ -128,7 +128,7 @@ class ScenarioRun:
         return () if figure is None else beside(figure.offers, tuple(labels))
 
     def assessment(self, ask: AssessAsk) -> Result:
-        """Compare a measured deployment with predictions under its own assumptions, and under further ones."""
+        """Compare a measured deployment with predictions under its assumptions, and under further assumptions."""
         further = (ask.replace(common=ask.common.replace(assumptions=preset)) for preset in ask.presets)
         assessments = [assessment_of(wanted, progress=self.progress) for wanted in (ask, *further)]
         used = (used for item in assessments for used in priced_sources(item.setup))
@@ -168,7 +168,7 @@ class ScenarioRun:
     def result(self, used: Iterable[UsedSource] = (), **shown: Any) -> Result:
         """Create a result.
 
-        It has the sources of its content without duplicates, followed by the sources of the scenario.
+        Sources are listed without duplicates: first the sources of the content, then the sources of the scenario.
         """
         sources = spec_sources("scenario", self.scenario)
         return Result(self.scenario, **shown, sources=(*dict.fromkeys(used), *sources))

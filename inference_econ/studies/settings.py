@@ -41,7 +41,7 @@ _AHEAD: ContextVar[Mapping[Settings, Future[AnyFrontier]] | None] = ContextVar("
 def frontier_of(settings: Settings, among: tuple[str, ...] = ()) -> AnyFrontier:
     """Compute the frontier for settings; ``DEFAULTS`` are used for missing ones.
 
-    It is a frontier of services, unless the settings select decode steps or the grid of the published study.
+    Return a frontier of services, unless the settings select decode steps or the grid of the published study.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ def toy_curve(ask: ToyAsk, label: str, settings: Settings) -> Curve:
     Parameters
     ----------
     ask : ToyAsk
-        Constants of the toy model. They also select the exact optimum or the frontier.
+        Constants of the toy model, and the choice of the exact optimum or the frontier.
     label : str
         Label of the series.
     settings : Settings

@@ -443,7 +443,7 @@ def _flat(
 ) -> tuple[float, float] | None:
     """Two input values between which costs become constant; None if costs do not become constant.
 
-    The cost must be the same at two tried values or more. Otherwise, any curve would be constant near its last value.
+    The cost must be equal at two tried values or more, because any curve is constant near a single last value.
     """
     last = math.log(best(ordered[-1]).dollars)
 

@@ -269,8 +269,7 @@ def recommend(
         Simulate selected layouts outside the validated range of the analytical model, and correct their number of
         instances.
     margin : Margin
-        Capacity above the load. Costs and latencies are those of the deployment with this additional capacity, under
-        the stated load.
+        Capacity above the load. Costs and latencies include this additional capacity, under the stated load.
     progress : callable, optional
         Receives the completed share of the work.
 

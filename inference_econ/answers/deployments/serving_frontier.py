@@ -894,7 +894,7 @@ def token_parts(front: ServiceFrontier) -> Mapping[str, Array]:
     -------
     mapping of str to ndarray, shape (n,)
         Time of each part; the parts add up to the TPOT [s]. The mapping is empty if points use speculation, because
-        rounds replace steps.
+        speculation rounds replace decode steps.
     """
     if any(front.candidates[number].speculation is not None for number in front.shown):
         return {}

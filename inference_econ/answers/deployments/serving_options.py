@@ -196,7 +196,7 @@ class Candidate:
     def layouts(self, rows: Indices, columns: Indices) -> list[dict[str, float | str]]:
         """Parallelism degrees and engine of some layouts at some batches, by option.
 
-        For disaggregated candidates, the degrees are those of decode instances. The mapping then also has the prefill
+        For disaggregated candidates, the degrees apply to decode instances. The mapping then also has the prefill
         layout and the numbers of instances.
         """
         records = _degrees(self.setup, self.plans, rows)

@@ -380,7 +380,7 @@ def _latest(ttft: Statistics, tpot: Mapping[str, float], steps: float, share: fl
 def seconds_without_waits(pools: Pools, layouts: tuple[int, int], queue: queueing.Load) -> Array:
     """TTFT without waits [s].
 
-    The prefill time is that in an instance with other prompts, not that of a single prompt.
+    The prefill time includes the delay by concurrent prompts in an instance.
     """
     alone = float(pools.reading_seconds[layouts])
     return np.asarray(float(pools.first_token_seconds[layouts]) - alone + np.maximum(queue.service_seconds, alone))

@@ -498,7 +498,7 @@ def _down(share: float) -> float:
 
 
 def _given(chosen: dict[str | None, Any]) -> dict[str, Any]:
-    """Options that have a value, without the others."""
+    """Options that have a value."""
     return {name: value for name, value in chosen.items() if name is not None and value is not None}
 
 

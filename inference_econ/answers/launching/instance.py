@@ -257,8 +257,7 @@ class InstanceLimits:
         """Limits that allow the request lengths plus some slack, or a given longest request [tokens].
 
         Requests of a mean length must be within the model's maximum context. The engine rejects requests of a
-        distribution that exceed this context. For sessions, the concurrency limit is the one that their simulation
-        uses.
+        distribution that exceed this context. For sessions, the concurrency limit equals the limit in their simulation.
 
         Raises
         ------

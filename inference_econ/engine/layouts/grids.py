@@ -127,7 +127,7 @@ class ContinuousLayouts:
     Attributes
     ----------
     pipeline : bool
-        Also try pipeline depths other than 1.
+        True to try pipeline depths other than 1.
     """
 
     pipeline: bool
@@ -166,7 +166,7 @@ class WholeLayouts:
     Attributes
     ----------
     pipeline : bool
-        Also try pipeline depths other than 1.
+        True to try pipeline depths other than 1.
     pins : Pins
         Fixed parallelism degrees. The search includes them even if they do not divide the model.
     hardware : HardwareSpec or None
@@ -288,7 +288,7 @@ def paper_grid(
     sparsity : float
         Number of experts divided by the number of active experts [1].
     pipeline : bool
-        Also try pipeline depths other than 1.
+        True to try pipeline depths other than 1.
     points : int
         Number of instance sizes, and number of batches [1].
     largest : float, optional
@@ -319,7 +319,7 @@ def whole_grid(
     smallest : float
         Number of chips that have just enough memory for the weights; the smallest instance has this size [1].
     pipeline : bool
-        Also try pipeline depths other than 1.
+        True to try pipeline depths other than 1.
     largest : int, optional
         Largest instance [1]; by default 64, or four times the smallest if that is more.
     largest_batch : int

@@ -217,7 +217,7 @@ class Space:
     max_accelerators : float or None
         Largest instance in the search [1]; by default 64, or four times the smallest.
     pipeline : bool
-        Also try pipeline depths other than 1.
+        True to try pipeline depths other than 1.
     grid : {'whole', 'paper'}
         Integer instances and layouts (``whole``), or the logarithmic grid of the published study (``paper``).
     any_group : bool
@@ -309,7 +309,7 @@ def layout_columns(
     """Parallelism degrees of n plans, each as a list; they are integers except on the published study's grid.
 
     A pipeline stage has tp x dp = moe_tp x ep chips. In the published study, only tp of these chips compute attention,
-    and the others wait. In the study, moe_tp x ep is therefore larger than tp x dp.
+    and the remaining chips wait. In the study, moe_tp x ep is therefore larger than tp x dp.
 
     Parameters
     ----------

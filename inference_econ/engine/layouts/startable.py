@@ -1,4 +1,4 @@
-"""Layouts that an engine can start, and the rules that exclude the others."""
+"""Layouts that an engine can start, and the rules that exclude all other layouts."""
 
 from __future__ import annotations
 

@@ -736,7 +736,7 @@ class Inferred(Shown):
     offers : tuple of ObservedOffer
         Observations.
     draws : Draws
-        Models drawn from the priors.
+        Models sampled from the priors.
     weights : ndarray, shape (N,)
         Posterior probability of each sampled model [1].
     strays : tuple of float
@@ -850,7 +850,7 @@ def posterior(draws: Draws, offers: Sequence[ObservedOffer], truth: ModelSpec | 
     Parameters
     ----------
     draws : Draws
-        Models drawn from the priors.
+        Models sampled from the priors.
     offers : sequence of ObservedOffer
         Observations.
     truth : ModelSpec, optional
@@ -869,7 +869,7 @@ def posterior(draws: Draws, offers: Sequence[ObservedOffer], truth: ModelSpec | 
     sampled models.
 
     Offers of one model have more in common than the priors describe, such as workload, engine and the published format.
-    Therefore n offers have the weight of n / (1 + (n - 1) r) offers, the effective size of a sample with correlation r
+    n offers therefore have the weight of n / (1 + (n - 1) r) offers, the effective size of a sample with correlation r
     (Kish 1965, design effect of clusters).
     """
     for offer in offers:
@@ -1070,7 +1070,7 @@ def infer(
     priors : Priors or str
         Priors, or their name or path.
     samples : int
-        Models drawn from the priors [1], from 64 to 32,768, rounded up to a power of two.
+        Models sampled from the priors [1], from 64 to 32,768, rounded up to a power of two.
     truth : ModelSpec or name, optional
         Actual model, which is only shown next to the result.
     progress : callable, optional

@@ -251,8 +251,8 @@ def play(
     -------
     SimulatedDay
         Simulated day. Requests are treated as a continuous flow: arrivals are shared in proportion to capacity, and the
-        excess queues. Between two polls, either all requests meet the SLOs or none do. Latencies are those of the
-        steady load.
+        excess queues. Between two polls, either all requests meet the SLOs or none do. Latencies apply to the steady
+        load.
     """
     elasticity, lots = fleet.elasticity, fleet.lots
     steps = math.ceil(3600.0 / elasticity.polling_seconds)

@@ -96,9 +96,9 @@ def hour_cost(
     hardware : spec, name or path
         Accelerator.
     purchase_dollars : float, optional
-        Purchase price with its share of host and network [USD]; by default that of its file.
+        Purchase price with its share of host and network [USD]; by default the price in the file of the chip.
     board_watts : float, optional
-        Power under load [W]; by default that of its file.
+        Power under load [W]; by default the power in the file of the chip.
     terms : Ownership, optional
         Terms of use and payment; by default ``scenarios/assumptions/ownership``.
     grid : Grid, optional

@@ -81,7 +81,7 @@ def chosen(
     where: Sequence[Condition] = (),
     without: Sequence[Sequence[Condition]] = (),
 ) -> tuple[list[measurements.Measurement], Mapping[str, int]]:
-    """Select the measurements for a fit, and count the others by reason.
+    """Select the measurements for a fit, and count the rejected measurements by reason.
 
     Parameters
     ----------

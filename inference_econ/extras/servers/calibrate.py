@@ -420,7 +420,7 @@ def _described(
 ) -> dict[str, Any]:
     """Error spread of a target.
 
-    If the interval is mostly that of the parent profile, so are the numbers of measurements.
+    If the interval comes mostly from the parent profile, the numbers of measurements also come from the parent profile.
     """
     count = int(np.isfinite(fitted.errors[:, target]).sum())
     if quantiles is None or (count < _ENOUGH and len(fitted.targets) > 1):

@@ -219,7 +219,7 @@ def observed(
     assumptions : callable
         Returns the profile of a group, without corrections.
     releases : Releases, optional
-        Releases that have a correction; by default those of :func:`corrected_releases`.
+        Releases that have a correction; by default the releases of :func:`corrected_releases`.
 
     Notes
     -----
@@ -280,10 +280,10 @@ Levels = Mapping[Name, float]
 
 
 class Spreads(NamedTuple):
-    """Standard deviations that set how far the correction of one server moves toward that of similar servers [1]."""
+    """Standard deviations that set how far the correction of a server moves toward its group of servers [1]."""
 
     effects: Array
-    """Standard deviations of decode and prefill corrections by depth, and of shared ones, shape (2, 6)."""
+    """Standard deviations of decode and prefill corrections by depth, and of shared corrections, shape (2, 6)."""
     rows: Array
     """Standard deviations of TPOT and TTFT around their corrections, shape (2,)."""
 

@@ -92,7 +92,7 @@ class Recipe(Spec):
     chips: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Catalog names of chips, if the recipe is limited to some chips of the families.
 
-    For these chips, it replaces a recipe for the full family with the same cache format and speculation.
+    For these chips, the recipe replaces a recipe for the full family with equal cache format and speculation.
     """
     weights: Formats
     """Weight formats, or formats of the experts if these are narrower."""

@@ -22,7 +22,7 @@ _NEMOTRON_WORDS = {"linear_attention": "mamba", "full_attention": "attention"}
 
 
 def gated_delta(c: LayerReader) -> Architecture:
-    """Qwen3-Next and Qwen3.5: Gated DeltaNet in most layers, and gated attention in the others."""
+    """Qwen3-Next and Qwen3.5: Gated DeltaNet in most layers, and gated attention in the remaining layers."""
     parts, full = c.feed_forwards(), c.attention()
     sizes = [f"linear_{size}" for size in ("num_value_heads", "value_head_dim", "num_key_heads", "key_head_dim")]
     state_dtype = c.state_format("mamba_ssm_dtype")
@@ -351,7 +351,7 @@ def _compressed(c: LayerReader, stride: int) -> CompressedAttention:
 
 
 def kimi_linear(c: LayerReader) -> Architecture:
-    """Kimi Linear and K3: delta attention in most layers, and latent attention in the others."""
+    """Kimi Linear and K3: delta attention in most layers, and latent attention in the remaining layers."""
     if "q_lora_rank" not in c.data:
         c.stop("q_lora_rank is missing; null means that queries are not compressed")
     gated = c.has("mla_use_output_gate") and c.flag("mla_use_output_gate", default=False)

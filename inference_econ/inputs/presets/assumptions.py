@@ -148,8 +148,8 @@ class NetworkAssumptions(Spec):
     """Share of communication that overlaps with memory reads and arithmetic of the same step [1]. The overlap is at
     most as long as these reads and arithmetic. 0 means no overlap, the study's "conservative assumption"."""
     pipeline_hop: Literal["between_domains", "nearest"]
-    """Links between pipeline stages: always those between link domains, or those inside a domain if the stages fit in
-    it."""
+    """Links between pipeline stages: always the links between link domains, or the links inside a domain if the stages
+    fit in it."""
     two_batch_overlap: Literal["never", "with_exchanges", "when_faster"]
     """Two-batch overlap: communication of one half of a batch overlaps with computation of the other half, and weights
     are read twice. ``never``: off. ``when_faster``: used in every step that it speeds up. ``with_exchanges``: like
@@ -414,8 +414,8 @@ class ServingAssumptions(Spec):
     """Default probability that a draft token is accepted at every position [1]. ``published`` means the published value
     for the method and the model."""
     longest_draft: Count | Literal["recipe"] = "recipe"
-    """Default maximum draft length [tokens]. ``recipe`` means that of the engine's recipe, or else the published length
-    for the method and the model."""
+    """Default maximum draft length [tokens]. ``recipe`` means the length in the engine's recipe, or else the published
+    length for the method and the model."""
 
 
 class AdapterAssumptions(Spec):

@@ -329,7 +329,7 @@ def _problem(check: Callable[..., object], *values: object) -> str | None:
 
 
 def _read(written: Mapping[str, Any]) -> Settings:
-    """Settings without those that are invalid."""
+    """Settings without invalid settings."""
     read: dict[str, Any] = {}
     for key, value in written.items():
         with suppress(SpecError):

@@ -424,7 +424,7 @@ def _opentelemetry(value: Mapping[str, Any]) -> Iterator[Event]:
         session = str(attributes.get("gen_ai.conversation.id") or span.get("traceId", ""))
         cached_tokens = None if cached is None else _whole(cached)
         yield Event(
-            _whole(isl), _whole(osl), int(span["startTimeUnixNano"]) / 1e9, cached=cached_tokens, session=session
+            _whole(isl), _whole(osl), _whole(span["startTimeUnixNano"]) / 1e9, cached=cached_tokens, session=session
         )
 
 

@@ -193,7 +193,7 @@ class Step(Spec):
     name: str = Field(min_length=1)
     """Name of the step, by which later steps refer to it."""
     turns: SessionLengths = Length(values=(1.0,))
-    """Number of turns [1]. The number is drawn from the distribution for every session, and rounded to an integer."""
+    """Number of turns [1]. Every session has a random number from the distribution, rounded to an integer."""
     new_tokens: SessionLengths
     """Tokens that each turn adds to the prompt, such as a question or tool output [tokens]."""
     first_tokens: SessionLengths | None = None
@@ -663,7 +663,7 @@ class TrafficSpec(SourcedSpec):
 
     @property
     def requests(self) -> Requests:
-        """Requests of the workload. The cached tokens of requests are those in a prefix cache of unlimited size.
+        """Requests of the workload. Cached tokens of requests assume a prefix cache of unlimited size.
 
         Raises
         ------

@@ -667,7 +667,7 @@ class _Memory:
         return self.writing[group] * whole + more
 
     def steps_that_fit(self, steps: int) -> int:
-        """Limit the number of decode steps to those that fit in memory, at least one."""
+        """Limit the number of decode steps to the steps that fit in memory, at least one."""
         for group, writing in enumerate(self.writing):
             free = self.cache.blocks - self.blocks[group]
             # Each request needs at most one block more than those that the steps fill.

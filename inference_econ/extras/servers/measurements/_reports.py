@@ -169,7 +169,7 @@ def offered(rate: Any, concurrency: Any, requests: float | None) -> dict[str, An
 
 
 def check_failures(failed: float | None, total: float | None) -> None:
-    """Reject a run in which many requests failed, because its load and its latencies are not those of the settings.
+    """Reject a run in which many requests failed, because its load and latencies do not match the settings.
 
     Raises
     ------
