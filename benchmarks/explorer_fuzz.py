@@ -1,7 +1,7 @@
 """Fuzz the explorer with requests generated from its OpenAPI document: none may crash the server.
 
-``sh run.sh sturdiness explorer --cases 10000`` takes up to an hour; a test runs some hundreds. The responses are
-counted in ``tests/fuzz/requested.json``, so that the next run sends other requests.
+``sh run.sh sturdiness explorer --cases 10000`` takes up to an hour; a test runs some hundreds. The numbers
+of responses are in ``tests/fuzz/requested.json``, so that the next run sends other requests.
 """
 
 from __future__ import annotations
