@@ -182,7 +182,7 @@ def heavy(users: int) -> Table:
 
 
 def measure(console: Console, users: int = 50, seconds: float = 60.0, changes: int = 20) -> int:
-    """Print response times for one user, and for a crowd with repeated queries and with new ones."""
+    """Print response times for one user, and for many users with repeated and new queries."""
     start, every = time.perf_counter(), list[str]()
     with served() as address:
         first_answer(address)

@@ -483,10 +483,10 @@ def _requests(address: str) -> Iterator[Row]:
 def ordered(setups: int) -> list[Row]:
     """Results of random setups, repeated with one better input (:mod:`benchmarks.orders`)."""
     results: dict[str, list[orders.Order]] = {}
-    for relation, several in sorted(orders.counted(1, range(setups)).items()):
-        results.setdefault(relation.partition(":")[0], []).extend(several)
+    for order in (order for number in range(setups) for order in orders.orders(orders.SEED, number)):
+        results.setdefault(order.relation.partition(":")[0], []).append(order)
     rows = []
-    for result, several in results.items():
+    for result, several in sorted(results.items()):
         worse = [f"{order.relation} {order.ratio:.2f}x" for order in several if order.violated]
         inputs = len({order.relation for order in several})
         remark = ", ".join(worse) or (f"{inputs} inputs" if inputs > 1 else "")

@@ -79,8 +79,9 @@ def sensitivity(
 
     With --vary, inputs have distributions, and the result has cost intervals of each GPU, and the probability that one
     GPU is cheaper than another. An input is price, isl, acceptance, hardware.FIELD or similar. A distribution is
-    INPUT=NAME(PARAMETER=VALUE, ...) with a NAME of scipy.stats; add 'relative' for factors on the current value. 'GPU:
-    INPUT=...' applies to one GPU, and 'profile' means the prediction errors of each profile. STUDY is a scenario of the
+    INPUT=NAME(PARAMETER=VALUE, ...), where scipy.stats has the NAME. With 'relative' as a further parameter, values are
+    factors on the current value. 'GPU: INPUT=...' applies to one GPU. 'profile' stands for the prediction errors of
+    each profile. STUDY is a scenario of the
     kind 'uncertainty'. MODEL and HARDWARE are names or paths of YAML files.
     """
     from inference_econ.inputs import Settings

@@ -59,7 +59,7 @@ def launch(
     """Write the commands that start a deployment and benchmark it.
 
     ANSWER.json is a result that 'recommend', 'frontier' or 'fleet' wrote with -o. You can also give MODEL and HARDWARE
-    with the options of 'recommend'. For a fleet, --as keda and llm-d-autoscaling also write its autoscaler. The command
+    with the options of 'recommend'. With --as keda or llm-d-autoscaling, the output has an autoscaler. The command
     checks all engine arguments against the options of the engine at --engine-version.
     """
     from inference_econ.engine import node

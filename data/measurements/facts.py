@@ -58,7 +58,7 @@ class SourceFacts(Spec):
     run_sizes: dict[str, float]
     """Requests per run [1], by a part of the source's name."""
     spoilt: dict[str, str]
-    """Reason why runs are invalid, by the beginning of their ids."""
+    """Reason why runs are invalid, by the first characters of their ids."""
 
 
 class RunPoint(Spec):

@@ -88,7 +88,7 @@ def extrapolations(instances: Instances) -> list[str]:
         return of_servers
     gaps = [*always, *([f"in some rows, {'; '.join(sometimes)}"] if sometimes else [])]
     name = instances.setup.assumptions.name
-    text = f"Intervals are wider, because {name} has no similar measurements: {'; '.join(gaps[:3])}."
+    text = f"Intervals are wider, because {name} has no similar measurements. Reasons: {'; '.join(gaps[:3])}."
     more = f" Further differences from the calibration data: {'; '.join(gaps[3:])}." if gaps[3:] else ""
     return [*of_servers, text + more]
 
@@ -139,7 +139,7 @@ def measurement_note(instances: Instances) -> str:
     others = ", ".join(
         f"{version.version or 'unknown version'} {math.exp(version.decode):.3g}x" for version in levels.versions
     )
-    return f"{runs} other versions of {levels.engine}. Decode factor by version: {others}."
+    return f"{runs} other versions of {levels.engine}. The decode factors of these versions are {others}."
 
 
 def _level(instances: Instances) -> inputs.MeasuredLevel | None:

@@ -304,7 +304,8 @@ def loaded(service: Service, requests_per_second: float, *, arrivals: ArrivalPro
     depends on its own prompt length.
 
     Bursty arrivals increase the number of earlier prompts by the factor (ca2 + cs2) / (1 + cs2) (Allen and Cunneen, in
-    Allen, 1990). ca2 and cs2 are the squared coefficients of variation of interarrival times and of prompt lengths.
+    Allen, 1990). The symbols ca2 and cs2 are the squared coefficients of variation of interarrival times and of prompt
+    lengths.
     """
     queue, state = occupancy(service, requests_per_second, arrivals)
     seen = _seen(service, queue, state, arrivals)

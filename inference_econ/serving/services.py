@@ -120,8 +120,8 @@ class KvPressure:
 
     Notes
     -----
-    n concurrent requests of a group need n times the mean, with a standard deviation of s sqrt(n + k n^2). s is the
-    variation of single requests, and k accounts for contexts that grow together, as outputs of equal length do.
+    n concurrent requests of a group need n times the mean, with a standard deviation of s sqrt(n + k n^2). The symbol s
+    is the variation of single requests, and k accounts for contexts that grow together, as outputs of equal length do.
 
     The needed memory is assumed to be normally distributed. Requests that exceed the memory are preempted. While
     requests wait for memory, the free memory is between zero and the prompt of the first request in the queue. The mean

@@ -66,7 +66,7 @@ def test_ways_of_cutting_a_model_up_that_nobody_measured(
     parallel: dict[str, tuple[str, ...]] | None, layouts: list[str], said: str
 ) -> None:
     asked = Instances(setup(fitted(parallel=parallel)), layouts=layouts)
-    text = f"Intervals are wider, because made up has no similar measurements: {said}."
+    text = f"Intervals are wider, because made up has no similar measurements. Reasons: {said}."
     assert extrapolations(asked) == ([text] if said else [])
 
 
@@ -101,7 +101,7 @@ def test_changed_assumptions_are_no_longer_fitted(tmp_path) -> None:  # type: ig
 @pytest.mark.rows
 def test_what_is_unlike_the_measurements(context: float, shown: dict[str, Any], reasons: str) -> None:
     instances = Instances(setup(context=context), **shown)
-    text = f"Intervals are wider, because made up has no similar measurements: {reasons}."
+    text = f"Intervals are wider, because made up has no similar measurements. Reasons: {reasons}."
     assert extrapolations(instances) == ([text] if reasons else [])
     record = calibration_record(instances)
     assert record is not None

@@ -869,7 +869,7 @@ def posterior(draws: Draws, offers: Sequence[ObservedOffer], truth: ModelSpec | 
     sampled models.
 
     Offers of one model have more in common than the priors describe, such as workload, engine and the published format.
-    n offers therefore have the weight of n / (1 + (n - 1) r) offers, the effective size of a sample with correlation r
+    Therefore n offers have the weight of n / (1 + (n - 1) r) offers, the effective size of a sample with correlation r
     (Kish 1965, design effect of clusters).
     """
     for offer in offers:

@@ -290,7 +290,7 @@ def _manifest(folder: Path) -> dict[str, Any] | None:
     texts = isinstance(manifest, dict) and all(isinstance(manifest.get(key), kind) for key, kind in keys.items())
     if unsafe or not texts:
         raise InputError(f"{folder / SWEEP}: not what a sweep writes; give a new folder")
-    return manifest
+    return dict(manifest)
 
 
 def _check_same(folder: Path, combinations: Combinations) -> None:
