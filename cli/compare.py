@@ -80,9 +80,8 @@ def sensitivity(
     With --vary, inputs have distributions, and the result has cost intervals of each GPU, and the probability that one
     GPU is cheaper than another. An input is price, isl, acceptance, hardware.FIELD or similar. A distribution is
     INPUT=NAME(PARAMETER=VALUE, ...), where scipy.stats has the NAME. With 'relative' as a further parameter, values are
-    factors on the current value. 'GPU: INPUT=...' applies to one GPU. 'profile' stands for the prediction errors of
-    each profile. STUDY is a scenario of the
-    kind 'uncertainty'. MODEL and HARDWARE are names or paths of YAML files.
+    factors on the current value. 'GPU: INPUT=...' applies to one GPU. 'profile' uses the prediction errors of
+    each profile. STUDY is a scenario of the kind 'uncertainty'. MODEL and HARDWARE are names or paths of YAML files.
     """
     from inference_econ.inputs import Settings
 
