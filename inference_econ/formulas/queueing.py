@@ -176,7 +176,7 @@ def reached(arrivals_per_second: float, rates: Array, variation: float) -> int:
     Returns
     -------
     int
-        Number of slots that give the same results of :func:`load`, except ``offered`` and the waits for a slot.
+        Number of slots that give the same results of :func:`load`, except ``offered`` and the waits for a slot [1].
 
     Notes
     -----
