@@ -183,7 +183,10 @@ def renew(words: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--golden":
-        renew(sys.argv[2:])
+    first, *chosen = sys.argv[1:] or [""]
+    if first == "--golden":
+        renew(chosen)
+    elif not first or first.startswith("-"):
+        sys.exit(f"give a FOLDER for the pages, got {first!r}")
     else:
-        write(Path(sys.argv[1]), sys.argv[2:])
+        write(Path(first), chosen)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
+import sys
 import textwrap
 from collections.abc import Iterator
 
@@ -63,6 +65,13 @@ DESCRIBED = re.compile(
     r"(assess|buy|cache|compare|estimate|explain|fits|fleet|frontier|gpu-cost|infer|load|price|recommend|rollout"
     r"|sensitivity|speculate) "
 )
+
+
+@pytest.mark.parametrize("words", [[], ["--help"]])
+def test_pages_are_written_into_a_named_folder(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["pages", *words])
+    with pytest.raises(SystemExit, match="give a FOLDER for the pages"):
+        runpy.run_path(str(pages.__file__), run_name="__main__")
 
 
 def _have_short_notes_in_plain_english(page: Page) -> None:
