@@ -174,16 +174,7 @@ def _terminal_text(blocks: Sequence[report.page.Block], output: Output) -> str:
                 parts.append("\n".join(map(_wrapped, block.lines)))
             case Sketch() if not quiet:
                 # Plot of a line with characters, on a logarithmic vertical axis.
-                import plotext
-
-                plotext.clear_figure()
-                plotext.theme("clear")
-                plotext.plot_size(min(_width(), 100), 18)
-                plotext.plot(list(block.x), list(block.y), marker="braille")
-                plotext.yscale("log")
-                plotext.xlabel(block.x_label)
-                plotext.ylabel(block.y_label)
-                parts.append(str(plotext.uncolorize(plotext.build())))
+                parts.append(_sketch_text(block))
             case ShareBar() if not quiet:
                 parts.append(_bar_text(block.parts))
             case Remarks():
@@ -243,6 +234,20 @@ def _table_text(table: report.page.Table, width: int) -> tuple[str, list[str]]:
 def _width() -> int:
     """Width of the terminal, or a default without one [characters]."""
     return max(shutil.get_terminal_size((_TEXT_WIDTH, 24)).columns, _NARROWEST)
+
+
+def _sketch_text(sketch: report.page.Sketch) -> str:
+    """Plot of a line with characters, on a logarithmic vertical axis."""
+    import plotext
+
+    plotext.clear_figure()
+    plotext.theme("clear")
+    plotext.plot_size(min(_width(), 100), 18)
+    plotext.plot(list(sketch.x), list(sketch.y), marker="braille")
+    plotext.yscale("log")
+    plotext.xlabel(sketch.x_label)
+    plotext.ylabel(sketch.y_label)
+    return str(plotext.uncolorize(plotext.build()))
 
 
 def _bar_text(parts: Mapping[str, float], width: int = 60) -> str:

@@ -115,17 +115,7 @@ def _operators(setup: Setup, plans: Plans, tokens: float, cached: float) -> Pref
     if assumed.serving.prefill_split == "prompts":
         reading = replace(reading, fullest=together / plans.pp)
     else:
-        # Time to all-gather the cache entries of new tokens over the groups that share a prompt, for all layers [s].
-        groups = np.asarray(plans.stage / plans.attention_ranks)
-        spread = np.minimum(groups, np.ceil(plans.stage / setup.hardware.link_domain))
-        network, total = Network.of(setup.hardware, setup.assumptions.network), np.zeros(())
-        width = BYTES_PER_ELEMENT[setup.precision.kv]
-        for block in setup.model.blocks:
-            entry = block.attention.cache.gathered_elements * width
-            entry += index_key_bytes(block.attention, setup.precision, setup.assumptions.attention)
-            gather = Collective("all_to_all", groups, spread, np.full((), entry))
-            total = total + block.layers * collective_seconds(network, gather, np.full((), part))
-        gathering, together = total, plans.pp
+        gathering, together = _gathering(setup, plans, part), plans.pp
     work = halfway.work(reading)
     step = fastest_cut(halfway, reading, work) + gathering
 
@@ -166,6 +156,20 @@ def unhindered(setup: Setup) -> Setup:
 @by_identity
 def _without_launches(assumptions: Assumptions) -> Assumptions:
     return assumptions.changed({"host.launch": 0.0})
+
+
+def _gathering(setup: Setup, plans: Plans, tokens: float) -> Array:
+    """Time to all-gather the cache entries of new tokens over the groups that share a prompt, for all layers [s]."""
+    groups = np.asarray(plans.stage / plans.attention_ranks)
+    spread = np.minimum(groups, np.ceil(plans.stage / setup.hardware.link_domain))
+    network, total = Network.of(setup.hardware, setup.assumptions.network), np.zeros(())
+    width = BYTES_PER_ELEMENT[setup.precision.kv]
+    for block in setup.model.blocks:
+        entry = block.attention.cache.gathered_elements * width
+        entry += index_key_bytes(block.attention, setup.precision, setup.assumptions.attention)
+        gather = Collective("all_to_all", groups, spread, np.full((), entry))
+        total = total + block.layers * collective_seconds(network, gather, np.full((), tokens))
+    return total
 
 
 def request_seconds(setup: Setup, cached: Number) -> Number:
