@@ -483,8 +483,9 @@ def _requests(address: str) -> Iterator[Row]:
 def ordered(setups: int) -> list[Row]:
     """Results of random setups, repeated with one better input (:mod:`benchmarks.orders`)."""
     results: dict[str, list[orders.Order]] = {}
-    for order in (order for number in range(setups) for order in orders.orders(orders.SEED, number)):
-        results.setdefault(order.relation.partition(":")[0], []).append(order)
+    for number in range(setups):
+        for order in orders.orders(orders.SEED, number):
+            results.setdefault(order.relation.partition(":")[0], []).append(order)
     rows = []
     for result, several in sorted(results.items()):
         worse = [f"{order.relation} {order.ratio:.2f}x" for order in several if order.violated]

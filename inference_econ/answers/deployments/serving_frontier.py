@@ -26,6 +26,7 @@ from inference_econ.answers.deployments.serving_options import (
 )
 from inference_econ.answers.simplest import LEVELS, SIMPLER, frontier_points, simplest
 from inference_econ.answers.slo import (
+    LeastAt,
     Likely,
     Targets,
     check_mean,
@@ -394,22 +395,28 @@ class _SpeedCosts(_ServiceStates):
         """
         low, high = np.empty(len(self)), np.empty(len(self))
         groups = list(self._same_instances())
-        # One search for the speeds of all layouts is much faster than one per layout.
-        around = [bounds.around(instances, "tpot") for _, instances in groups]
-        speeds = [self.tokens_per_second[at] for at, _ in groups]
-        ends = ((1.0, tpot.low, tpot.high) if tpot else () for tpot in around)
-        every = np.array([end * speed for own, at in zip(ends, speeds, strict=True) for end in own for speed in at])
-        known = cache(
-            lambda measured: dict(zip(every.tolist(), self.dollars_at(every, measured=measured), strict=True))
-        )
-        for (at, instances), own in zip(groups, speeds, strict=True):
-            low[at], high[at] = likely_ends(
-                lambda asked, measured: np.array([known(measured)[speed] for speed in asked.tolist()]), own, instances
-            )
+        least = self._least_around(groups)
+        for at, instances in groups:
+            low[at], high[at] = likely_ends(least, self.tokens_per_second[at], instances)
         order = np.argsort(self.tokens_per_second, kind="stable")
         low[order] = np.where(np.isnan(low[order]), np.nan, np.fmax.accumulate(low[order]))
         high[order] = np.where(np.isnan(high[order]), np.nan, np.fmin.accumulate(high[order[::-1]])[::-1])
         return low, high
+
+    def _least_around(self, groups: Sequence[tuple[Indices, Instances]]) -> LeastAt:
+        """Lowest costs at the speeds that :func:`likely_ends` needs for the points of some groups.
+
+        One search for all speeds is much faster than one search per group.
+        """
+        around = [(self.tokens_per_second[at], bounds.around(instances, "tpot")) for at, instances in groups]
+        asked = [own * factor for own, tpot in around if tpot for factor in (1.0, tpot.low, tpot.high)]
+        speeds = np.concatenate([*asked, ()])
+
+        @cache
+        def costs(measured: bool) -> dict[float, float]:
+            return dict(zip(speeds.tolist(), self.dollars_at(speeds, measured=measured).tolist(), strict=True))
+
+        return lambda some, measured: np.array([costs(measured)[speed] for speed in some.tolist()])
 
     def _same_instances(self) -> Iterator[tuple[Indices, Instances]]:
         """Indices of points with the same layout, and their instances."""

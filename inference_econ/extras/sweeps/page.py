@@ -282,7 +282,7 @@ def _manifest(folder: Path) -> dict[str, Any] | None:
             raise InputError(f"{folder}: no folder of a sweep, it has {inside[0]} in it; give a new folder")
         return None
     try:
-        manifest = json.loads(read_text(folder / SWEEP, _MAX_BYTES, rewritten=True))
+        manifest: dict[str, Any] = json.loads(read_text(folder / SWEEP, _MAX_BYTES, rewritten=True))
         unsafe = unsafe_character(manifest)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{folder / SWEEP}: damaged ({error}); give a new folder") from error
@@ -290,7 +290,7 @@ def _manifest(folder: Path) -> dict[str, Any] | None:
     texts = isinstance(manifest, dict) and all(isinstance(manifest.get(key), kind) for key, kind in keys.items())
     if unsafe or not texts:
         raise InputError(f"{folder / SWEEP}: not what a sweep writes; give a new folder")
-    return dict(manifest)
+    return manifest
 
 
 def _check_same(folder: Path, combinations: Combinations) -> None:
