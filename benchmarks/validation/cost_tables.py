@@ -147,18 +147,18 @@ def _reading(points: Sequence[CostPoint], assumptions: str = "") -> str:
     if score.median is None or score.dearer is None or score.out_of_reach is None:
         return "There is no prediction at the speed of a measured server."
     tried = (
-        "" if score.tried_median is None else f" ({math.exp(score.tried_median):.2f} where their layout was measured)"
+        "" if score.tried_median is None else f" The factor is {math.exp(score.tried_median):.2f} for measured layouts."
     )
     alike = (
         ""
         if score.own_ratio is None or score.own_median is None
         else f" With the engine and layout of the measured server, the median ratio of predicted to measured cost is "
-        f"{score.own_ratio:.2f}, and half of the ratios are within a factor of {math.exp(score.own_median):.2f} of 1."
+        f"{score.own_ratio:.2f}. Half of these ratios are within a factor of {math.exp(score.own_median):.2f} of 1."
     )
     half = f"Under {assumptions!r}, half" if assumptions else "Half"
     return (
         f"{half} of the predicted costs are within a factor of {math.exp(score.median):.2f} of the best measured cost "
-        f"at the same speed{tried}. {_percent(score.dearer)} are more than a quarter too high. No candidate is as fast "
+        f"at the same speed.{tried} {_percent(score.dearer)} are more than a quarter too high. No candidate is as fast "
         f"as {_percent(score.out_of_reach)} of the servers.{alike}"
     )
 

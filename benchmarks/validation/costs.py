@@ -72,19 +72,19 @@ NOTES = (
     "speed, lengths and price per GPU. For servers without speculation, candidates with speculation are excluded. "
     "Cost is interpolated as a power of speed between two batches of one layout, but never between layouts.",
     "The throughput of a server is the measured one. If it was not measured, it follows from TTFT and TPOT at constant "
-    "concurrency; where both are known, this value is 2 % higher.",
+    "concurrency. For servers with both, this value is 2 % higher.",
     "'out of reach': no candidate is as fast as this server, although another measured server is even faster. If no "
-    "candidate is as fast as the fastest server of a group, this server is excluded, because even an unbiased model "
-    "would be slower than half of the fastest servers.",
+    "candidate is as fast as the fastest server of a group, this server is excluded. Even an unbiased model would be "
+    "slower than half of the fastest servers.",
     "An answer that is cheaper than the measured server can be right, because its deployment may never have been "
     "measured. 'measured layouts': the answer has a measured layout of the group, at a concurrency within a factor "
     "of 1.4 of the measured range. 'own layouts': the answer is restricted to the engine and layout of the measured "
-    "server. Its version and cache format may differ, and so may the prefill layout of disaggregated servers. The "
+    "server. The version and the cache format may differ, and so may the prefill layout of disaggregated servers. The "
     "column has the number of servers, the ratio of predicted to measured cost, and the error. The rest of the error "
     "of the full answer comes from the choice of another engine or layout.",
     "'in 80 % band': the measured cost is in the 80 % interval of the answer. The interval shifts speed and cost of "
     "the whole frontier by their errors. If the layout of the answer was not measured, the upper end is at least the "
-    "predicted cost of the cheapest measured layout, because a user can fall back on this layout.",
+    "predicted cost of the cheapest measured layout. A user can fall back on this layout.",
 )
 
 

@@ -55,8 +55,8 @@ class Conversation:
     Raises
     ------
     InputError
-        If there is less than one turn, a length or time is negative, a lifetime is unlimited, a round-robin router has
-        a fractional number of turns, or the routing is unknown.
+        If there is less than one turn, a length or time is negative, or a lifetime is unlimited. Also if a round-robin
+        router has a fractional number of turns, or the routing is unknown.
     """
 
     turns: float

@@ -204,7 +204,7 @@ def _seconds_per_byte(network: Network, model: NcclTree, collective: Collective,
 def collective_floor(network: Network, first: Collective, last: Collective, tokens: Array) -> Array:
     """Lower bound on the time of a collective [s].
 
-    The bound is valid for any number of ranks between those of ``first`` and ``last``. The tensor of a group must not
+    The bound is valid for any number of ranks from ``first`` to ``last``. The tensor of a group must not
     grow with the number of its ranks.
     """
     model = network.model

@@ -300,8 +300,8 @@ def rounds(
     on the chips of one stage. Some EAGLE heads of MoE models are dense. For these, the predicted times are too long.
 
     ``serving.draft_placement`` determines where a draft model runs. By default it is split like the target's attention,
-    as far as the number of its heads allows. A group of chips has one copy of the draft model and its share of the
-    batch. With ``own_layout``, as in the study of Erdil (2025), it runs on all chips of the instance in its fastest
+    to the extent that the number of its heads allows. A group of chips has one copy of the draft model and its share of
+    the batch. With ``own_layout``, as in the study of Erdil (2025), it runs on all chips of the instance in its fastest
     layout.
     """
     setup = setup.for_role(speculates=True)

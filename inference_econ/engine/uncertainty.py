@@ -225,7 +225,7 @@ def error_spread(
 ) -> LeftOutErrors | None:
     """Widest distribution of errors that applies to any of the subjects.
 
-    The parameters are those of :func:`interval`. None if the assumptions were not fitted to the quantity.
+    The parameters are as in :func:`interval`. None if the assumptions were not fitted to the quantity.
     """
     by_part = {} if assumptions.calibration is None else assumptions.calibration.errors
     spreads = [LeftOutErrors(kind, errors[quantity]) for kind, errors in by_part.items() if quantity in errors]
@@ -265,7 +265,7 @@ def _with_releases(errors: ErrorSpread, deviation: float) -> ErrorSpread:
 def likely_errors(assumptions: Assumptions, quantity: Quantity, subjects: Sequence[Subject] = ()) -> ErrorSpread | None:
     """Errors of a quantity. If the errors of throughput are unknown, they are derived from the errors of TPOT.
 
-    The parameters are those of :func:`interval`. None if the assumptions were fitted neither to the quantity nor to
+    The parameters are as in :func:`interval`. None if the assumptions were fitted neither to the quantity nor to
     TPOT.
 
     Notes

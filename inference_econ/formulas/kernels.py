@@ -29,8 +29,8 @@ def carried_share(unit_share: npt.ArrayLike, ahead: npt.ArrayLike) -> Array:
     The math unit limits a kernel for a share u of its time. The share u scales with the unit's peak. The share 1 - u is
     work of other units: scales, conversions, addresses, filling and emptying tiles. The share 1 - u scales with
     processors and clock, as fp32 arithmetic does. A chip with a slow math unit (H20: 3.4 FLOP per fp32 FLOP, H200:
-    14.8) thus reaches a larger share of its peak, at most that of u = 1. A higher peak alone never increases the time,
-    which is proportional to u / peak + (1 - u) / (fp32 rate).
+    14.8) thus reaches a larger share of its peak, at most the share at u = 1. A higher peak alone never increases the
+    time, which is proportional to u / peak + (1 - u) / (fp32 rate).
 
     Units other than the math unit are a ceiling below the roofline, as in Williams, Waterman and Patterson (2009). The
     formula is valid between chips that run the same kernel. If the work of other units overlaps with the math unit,

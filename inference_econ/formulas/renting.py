@@ -31,8 +31,8 @@ def rented(instances: npt.ArrayLike, accelerators: npt.ArrayLike, machines: Sequ
     Notes
     -----
     An instance spans machines only if it is larger than the largest machine. No other instance then uses its machines,
-    so the number is n ceil(k / m) m. If k <= m, a machine of m accelerators has room for f = floor(m / k) instances.
-    Sizes are multiples of all smaller sizes, so larger machines never have room for fewer instances per accelerator.
+    so the number is n ceil(k / m) m. If k <= m, a machine of m accelerators holds f = floor(m / k) instances.
+    Sizes are multiples of all smaller sizes, so larger machines never hold fewer instances per accelerator.
     The solution therefore fills machines of the largest size first. The remaining instances use one more machine of
     this size, or the same procedure with smaller sizes. Divisible sizes make this packing easy: Coffman, Garey and
     Johnson (1987).

@@ -67,7 +67,7 @@ class PurchasePrice(Spec):
 class HardwareSpec(SourcedSpec):
     """Facts of one accelerator (GPU, TPU, LPU): peak rates of dense arithmetic, and link bandwidths in one direction.
 
-    The cost model is valid for chips whose speed follows from their peak rates. Several advertised values must be
+    The cost model is valid for a chip if its speed follows from its peak rates. Several advertised values must be
     converted first: peaks with sparsity, bidirectional link rates, values per core, and values of boards with several
     chips. Some unconverted values are detected and rejected.
     """

@@ -412,7 +412,7 @@ def _line(pools: Pools, count: int, rate: float | Array, rates: Array, arrival_s
 
     An instance processes its prompts in order, so a long prompt delays the next ones. The queue model with slots
     ignores delays by long prompts. By the Pollaczek-Khinchine formula, the number of waiting prompts is (1 + cs2) / 2
-    times the number with equal lengths, where cs2 is the squared coefficient of variation of the service time. In each
+    times the number with equal lengths. cs2 is the squared coefficient of variation of the service time. In each
     instance, one of the prompts is being processed.
     """
     scv = pools.requests.isl.scv

@@ -275,7 +275,7 @@ def domains_spanned(ranks: npt.ArrayLike, stride: npt.ArrayLike, stage: npt.Arra
 
     Notes
     -----
-    Each stage starts at the beginning of a domain. A domain has room for c = ``link_domain / stride`` members of a
+    Each stage starts at the beginning of a domain. A domain holds c = ``link_domain / stride`` members of a
     group, so R members span R / c domains, rounded up. A group that would cross the border of a domain starts in the
     next domain. Some chips may remain unused, but larger domains never give worse results. If a domain is smaller than
     a stage, tensor-parallel and expert-parallel groups cannot both fit inside it.

@@ -46,7 +46,7 @@ from inference_econ.serving.simulation import simulator
 
 @dataclass(frozen=True)
 class AgentSessions:
-    """Sessions of agents or users, one at a time per agent; see :class:`inference_econ.Agents`."""
+    """Sessions of agents or users. An agent has one session after the other; see :class:`inference_econ.Agents`."""
 
     name: str
     spec: SessionSpec

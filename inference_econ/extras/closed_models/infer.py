@@ -375,9 +375,9 @@ class Draws:
     acceptance : ndarray, shape (M,)
         Acceptance rates for methods with speculation [1].
     speed, cost, ttft, flight : ndarray, shape (N, C, M)
-        Logarithms of user speed [tokens/s], cost of a request on a full instance at the median hourly price [USD], time
-        to first token without queue and network [s], and concurrency per instance [1]. The values include prediction
-        errors, which all offers of a model share. NaN means that the model does not fit.
+        Logarithms of user speed [tokens/s], cost of a request [USD], time to first token [s], and concurrency per
+        instance [1]. The cost is on a full instance at the median hourly price. The time excludes queue and network.
+        The values include prediction errors, which all offers of a model share. NaN means that the model does not fit.
     """
 
     priors: Priors

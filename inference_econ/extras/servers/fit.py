@@ -673,7 +673,7 @@ def stretch(groups: int) -> float:
 
 
 def without_misfits(groups: Groups) -> list[list[Array]]:
-    """Remove outliers: runs whose median is far from all other runs, and groups without other runs."""
+    """Remove outliers: runs with a median far from all other runs, and groups without other runs."""
     runs = [[np.asarray(run, dtype=float) for run in group] for group in groups]
     medians = np.array([np.median(run) for group in runs for run in group])
     if medians.size < _TELLING:

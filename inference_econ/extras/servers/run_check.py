@@ -104,7 +104,7 @@ def hold(
     load : OfferedLoad
         Load of the whole deployment.
     instances : int
-        Number of equal instances, of which the run may have measured only one [1].
+        Number of equal instances [1]. The run may have measured only one instance.
     service : Service
         One instance.
     run : BenchmarkRun

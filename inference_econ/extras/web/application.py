@@ -67,7 +67,7 @@ class _Explorer:
 
     @cached_property
     def document(self) -> bytes:
-        """OpenAPI document as JSON, whose creation blocks the server for a third of a second."""
+        """OpenAPI document as JSON. Creating the document blocks the server for a third of a second."""
         return bytes(JSONResponse(models.document(self.questions, self.models)).body)
 
     @asynccontextmanager

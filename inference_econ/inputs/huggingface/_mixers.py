@@ -246,6 +246,7 @@ def _latent_model(c: LayerReader, attentions: list[LatentAttention]) -> Architec
 
 def deepseek_v4(c: LayerReader) -> Architecture:
     """DeepSeek-V4: pooled keys with two strides, experts in every layer, and several copies of the residual stream."""
+    # The base of the position embedding changes no cost, but must be a positive integer.
     c.size_if("compress_rope_theta")
     made = {stride: _compressed(c, stride) for stride in _STRIDES.values()}
     width = c.size("moe_intermediate_size")

@@ -53,7 +53,7 @@ class UnknownPart(Spec):
     parameters: Whole = 0
     """Parameters of the part in the checkpoint [1]; 0 for a key."""
     looked_up: bool = False
-    """True for a table with more rows than the vocabulary, of which a step reads few rows."""
+    """True for a table with more rows than the vocabulary. A step reads few of the rows."""
 
 
 class ModelSpec(SourcedSpec):

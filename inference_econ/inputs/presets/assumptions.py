@@ -195,7 +195,7 @@ class LayoutAssumptions(Spec):
     """Layers per pipeline stage: equal, or different by at most one. The largest stage then determines time and
     memory."""
     parallel_blocks: Literal["apart", "merged"]
-    """All-reduces of blocks whose attention and feed-forward run in parallel: separate, as in the study's full model,
+    """All-reduces of blocks with attention and feed-forward in parallel: separate, as in the study's full model,
     or merged."""
     residual_stream: Literal["whole", "by_tokens"] = "whole"
     """Residual stream of ranks that share matrices. ``whole``: each rank has all tokens, and an all-reduce follows each
@@ -256,11 +256,11 @@ class ExpertAssumptions(Spec):
     activations: Literal["touched", "all"]
     """Activation traffic of experts: for the experts that receive tokens, or for all experts."""
     replicated_tokens: Literal["exchanged", "summed", "gathered"]
-    """Communication in a stage with a single attention group, whose chips all have all tokens. ``exchanged``: experts
-    use an all-to-all anyway. ``summed``: each chip adds the output of its experts and its part of the shared expert to
-    one all-reduce. ``gathered``: like ``summed``, but also for several groups if experts are both split and spread.
-    With ``gathered``, the chips of a stage all-gather the tokens and reduce-scatter the outputs, which takes as long as
-    an all-reduce."""
+    """Communication in a stage with a single attention group, in which all chips have all tokens. ``exchanged``:
+    experts use an all-to-all anyway. ``summed``: each chip adds the output of its experts and its part of the shared
+    expert to one all-reduce. ``gathered``: like ``summed``, but also for several groups if experts are both split and
+    spread. With ``gathered``, the chips of a stage all-gather the tokens and reduce-scatter the outputs, which takes as
+    long as an all-reduce."""
     imbalance: Annotated[int | float, Field(ge=1, le=1e3, allow_inf_nan=False)]
     """Tokens of the busiest expert-parallel rank, for which all ranks wait, divided by the mean of all ranks [1]."""
     popularity_scv: NonNegative = 0.0

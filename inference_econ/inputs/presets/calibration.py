@@ -98,7 +98,7 @@ class ErrorSpread(Spec):
     own: Count | None = None
     """Number of measurements in the fit itself, if the interval mostly comes from the parent profile [1]."""
     groups: Count | None = None
-    """Number of groups of measurements in cross-validation, one of which is left out of each fit [1]."""
+    """Number of groups of measurements in cross-validation. Each fit leaves one group out [1]."""
     misfits: Count | None = None
     """Number of outliers. The width of the interval excludes their errors [1]."""
     median: Ratio | None = None

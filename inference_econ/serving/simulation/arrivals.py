@@ -691,7 +691,7 @@ class ListedFeed:
         return SimulatedRequest(*self._lengths[sent.item], () if self._parts is None else self._parts[sent.item])
 
     def ended(self, sent: Sent, now: float) -> Iterator[Sent]:
-        """Next request of the client whose request has ended; nothing if all requests are sent."""
+        """Next request of the client after the end of its request; nothing if all requests are sent."""
         del sent
         if self._sent < self.count:
             self._sent += 1

@@ -610,7 +610,7 @@ class _Memory:
     def load(self, now: float) -> float:
         """Load the cached blocks of the last admitted request from the tiers; return the time at which this ends [s].
 
-        A tier loads the blocks of one request at a time.
+        A tier loads the blocks of one request after the other.
         """
         last = now
         for which, (tier, blocks) in enumerate(zip(self.tiers, self.to_load, strict=True)):

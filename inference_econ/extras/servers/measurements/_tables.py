@@ -641,8 +641,8 @@ def read_measurements(path: Path | str, server: MeasuredServer | None = None) ->
     Parameters
     ----------
     path : path or str
-        File, whose stem is the name of the dataset. Unknown columns are ignored. Files with other endings than .csv are
-        results; see :func:`read_report`.
+        File. The stem of the path is the name of the dataset. Unknown columns are ignored. Files with other
+        endings than .csv are results; see :func:`read_report`.
     server : MeasuredServer, optional
         Facts about the server that results lack.
 

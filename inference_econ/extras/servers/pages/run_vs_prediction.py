@@ -393,7 +393,7 @@ def watched(at: str, service: Service, run: BenchmarkRun, targets: Targets, arri
     -------
     Watched
         Window with its comparison. A window is not compared if the request lengths differ from the prediction. Above
-        the predicted capacity, output throughput is compared with that of a full instance.
+        the predicted capacity, output throughput is compared with the throughput of a full instance.
     """
     rate, osl = run.requests_per_second or 0.0, service.requests.osl.mean
     points = sweep(service, [rate], targets=targets, arrival_scv=arrival_scv)
