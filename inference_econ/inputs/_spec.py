@@ -145,7 +145,7 @@ class Spec(BaseModel, metaclass=_Readable):
         return self.build({**data, **nested}, origin=type(self).__name__)
 
     def _nested(self, name: str, change: object) -> object:
-        """Value of a field after a change of the field or of some of its keys."""
+        """Value of a field after ``change``, which is a new value or a mapping of the changed keys."""
         before = getattr(self, name, None)
         if not isinstance(before, Spec) or not isinstance(change, Mapping) or "kind" in change:
             return change
@@ -185,7 +185,7 @@ class Spec(BaseModel, metaclass=_Readable):
 
     @classmethod
     def _wrong(cls, document: Document, error: ValidationError) -> SpecError:
-        """Build the error with all mistakes, including mistakes that pydantic could not find because of others."""
+        """Build an error that lists all mistakes in a document, including mistakes that pydantic did not report."""
         details = error.errors(include_url=False)
         # If most keys belong to another kind of file, report one mistake instead of dozens.
         top = [detail for detail in details if len(detail["loc"]) == 1 and detail["type"] == "extra_forbidden"]
@@ -216,7 +216,7 @@ class Spec(BaseModel, metaclass=_Readable):
 
     @classmethod
     def _behind_kinds(cls, document: Document, details: Sequence[ErrorDetails]) -> Iterator[ErrorDetails]:
-        """Find mistakes below an invalid ``kind``. The document is validated again with the most similar valid kind."""
+        """Find mistakes in objects whose ``kind`` is invalid, by validating them with the most similar valid kind."""
         for detail in details:
             likely = _likely_kind(cls, detail) if detail["type"] == "union_tag_invalid" and detail["loc"] else None
             if likely is None:
@@ -232,7 +232,7 @@ class Spec(BaseModel, metaclass=_Readable):
 
     @classmethod
     def _further_mistakes(cls, data: Mapping[str, Any]) -> list[tuple[Location, str]]:
-        """Mistakes in the combination of several fields, searched even if single fields are wrong."""
+        """Mistakes in combinations of fields, which are reported even if single fields are also invalid."""
         del data
         return []
 
@@ -269,7 +269,7 @@ def describe(cls: type, properties: Mapping[str, Any]) -> None:
 
 
 def describe_as(cls: type, name: str, schema: dict[str, Any]) -> None:
-    """Add the description of one field to a JSON schema. The field overrides a field of another class."""
+    """Add the docstring of a field of ``cls`` to the JSON schema of a field that overrides it in another class."""
     describe(cls, {name: schema})
 
 
@@ -424,12 +424,12 @@ _MOST, _LARGEST_SIZE = 1_000_000_000, 1e15
 
 
 def quantity_error(problem: object) -> PydanticCustomError:
-    """Validation error for a message that already contains the value."""
+    """Create a validation error from a message that already contains the invalid value."""
     return PydanticCustomError("quantity", "{problem}", {"problem": str(problem)})
 
 
 def in_file(read: Callable[[Any], T]) -> Callable[[Any], T]:
-    """Wrap a reader function so that its errors become mistakes of the file."""
+    """Wrap a reader function so that its errors are reported as mistakes in the file that is validated."""
 
     def reader(value: object) -> T:
         try:
@@ -443,7 +443,7 @@ def in_file(read: Callable[[Any], T]) -> Callable[[Any], T]:
 def _quantity(unit: str, least: float = 0.0) -> BeforeValidator:
     """Validator that reads a quantity in a unit.
 
-    Values below ``least`` are rejected, because they probably lack a unit.
+    Values below ``least`` are rejected, because the user probably forgot the unit.
     """
     parse = in_file(partial(parse_quantity, unit=unit))
 
@@ -508,8 +508,8 @@ class Source(Spec):
     where: str = Field(min_length=1)
     """Page, table, field or file in the reference, and the derivation of the value from it."""
     kind: SourceKind
-    """Kind of source: measured by a third party, published by the vendor, derived by a formula, assumed, or a what-if
-    of one query."""
+    """Kind of source: measured by a third party, published by the vendor, derived by a formula, assumed, or set by the
+    user for one query (``what_if``)."""
 
 
 class SourcedSpec(Spec):
@@ -543,7 +543,7 @@ class SourcedSpec(Spec):
 
 
 def _plain_base(value: Any) -> Any:
-    """Specifications as plain data, as in a file."""
+    """Convert specifications inside a value to plain data, as in a file."""
     if isinstance(value, BaseModel):
         return value.model_dump(exclude_none=True, exclude_unset=True)
     if isinstance(value, Mapping):
@@ -552,7 +552,7 @@ def _plain_base(value: Any) -> Any:
 
 
 def source_mistakes(data: Mapping[str, Any]) -> list[tuple[Location, str]]:
-    """Locations of numbers without a source, and of sources without a field, with error messages."""
+    """Location and error message of each number without a source, and of each source without a field."""
     sources = data.get("sources")
     if not isinstance(sources, Mapping):
         return []

@@ -106,7 +106,7 @@ def _parsed(text: str, origin: str) -> Document:
 
 
 def _fast() -> type[Any]:
-    """Fastest parser: that of libyaml, if PyYAML includes it, is ten times as fast as the Python parser."""
+    """Fastest parser in the installed PyYAML. The parser of libyaml is ten times as fast as the Python parser."""
     import yaml
 
     return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -252,7 +252,7 @@ def merge(base: Document, changes: Document) -> Document:
 def graft(document: Document, location: Location, part: Document) -> None:
     """Insert ``part`` at a location of ``document``.
 
-    The sources of ``part`` are moved to the sources of ``document``, under longer keys.
+    The sources of ``part`` are added to the sources of ``document``; the location becomes the prefix of their keys.
     """
     content = {key: value for key, value in part.data.items() if key != "sources"}
     target = document.data

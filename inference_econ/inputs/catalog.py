@@ -1,8 +1,8 @@
 """Catalog: specifications of hardware, models, engines, assumptions, workloads and scenarios, read by name.
 
-A name is the path of a file below the folder of its kind, without the suffix: ``h100_sxm``, ``paper/h100``. A name that
-ends in ``.yaml``, or that is an existing file, is read as a path. A model can also be a published ``config.json``, or a
-folder that contains one.
+A catalog name is the path of a file in the folder for its kind of specification, without the suffix: ``h100_sxm``,
+``paper/h100``. A name that ends in ``.yaml``, or that is an existing file, is read as a path. A model can also be a
+published ``config.json``, or a folder that contains one.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def gpus() -> tuple[str, ...]:
 
 
 def locate(kind: Kind, name: str) -> Path:
-    """Path of the file that a name or path means; see :func:`meaning` for errors."""
+    """Path of the file for a catalog name, common name or path; see :func:`meaning` for errors."""
     called = meaning(kind, name)
     return _own_file(kind, called.name) or files(kind)[called.base or called.name]
 
@@ -160,7 +160,8 @@ def meaning(kind: Kind, name: str) -> Meaning:
     Raises
     ------
     UnknownNameError
-        Lists the most similar names, or all matching entries.
+        If the name matches no entry or several entries. The message lists the most similar names, or all matching
+        entries.
     InputError
         If the text is a path and no such file exists.
     """
@@ -265,7 +266,7 @@ def references() -> dict[str, dict[str, str]]:
 
 @cache
 def measured_files() -> dict[str, Path]:
-    """Paths of the CSV tables of measurements in the package, sorted by name. Measured servers are excluded."""
+    """Paths of the package's CSV tables of measurements, sorted by name, without the tables of measured servers."""
     return {path.stem: path for path in sorted((folder("scenarios") / "measured").glob("*.csv"))}
 
 
@@ -321,7 +322,7 @@ def model(name: Name, *, changes: Iterable[str] = ()) -> ModelSpec:
 
 
 def is_one_of(spec: ModelSpec, names: Iterable[str]) -> bool:
-    """True if a model is one of the named catalog models; what-ifs may have changed its fields."""
+    """True if a model is one of the named catalog models, with original or changed fields."""
     return any(title("models", name) == spec.name for name in names)
 
 
@@ -347,7 +348,7 @@ def title(kind: Kind, name: str) -> str:
 def usual_acceptance(proposer: ProposerName, target: ModelSpec | None) -> UsualAcceptance:
     """Default acceptance rate of a speculation method for a target model, derived from published values.
 
-    A model without its own value, or None as the target, has the general value of the method.
+    If the target model has no published value, or if ``target`` is None, the result is the value for all models.
 
     Raises
     ------
@@ -393,7 +394,7 @@ def traffic(name: Name, *, changes: Iterable[str] = ()) -> TrafficSpec:
 
 
 def place(kind: Kind, name: Name, location: Location) -> str:
-    """``file:line`` of a value in the file with a name or path, for messages."""
+    """``file:line`` of a value in a catalog entry or a user's file, for messages."""
     return _read(kind, str(name)).where(location)
 
 
@@ -401,7 +402,7 @@ def place(kind: Kind, name: Name, location: Location) -> str:
 def kernel_counts(
     engine_and_version: str, part: str, dtype: str, mixer: str, generation: str
 ) -> tuple[KernelCount, ...]:
-    """Entries that state how many kernels an engine launches for one row of the operator table.
+    """Entries that state how many kernels an engine launches for one operator of a layer.
 
     Parameters
     ----------
@@ -410,16 +411,16 @@ def kernel_counts(
     part : str
         Part of a layer, see :attr:`KernelCount.part`.
     dtype : str
-        Number format of the weights in the row.
+        Number format of the operator's weights.
     mixer : str
-        For norms, the kind of attention in the same layers.
+        If the operator is a norm, the kind of attention in its layer.
     generation : str
         Generation of the chip.
 
     Returns
     -------
     tuple of KernelCount
-        Entries that match the row, in the order of the file. The last entry that applies is used.
+        Entries that match the operator, in the order of the file. The last entry that applies is used.
 
     Raises
     ------
@@ -444,7 +445,7 @@ def _kernels(engine_and_version: str) -> tuple[KernelCount, ...]:
 def _load(cls: type[SpecT], kind: Kind, spec: Name, changes: tuple[str, ...]) -> SpecT:
     """Read a specification.
 
-    Shipped files are parsed once and copied for each caller; user files are parsed on each call.
+    Files of the package are parsed once and copied for each caller; user files are parsed on each call.
     """
     if not isinstance(spec, (str, os.PathLike)):
         raise InputError(f"{_SINGULAR[kind]}: a name, a path or a {cls.__name__} is needed, got {spec!r}")

@@ -30,7 +30,7 @@ def document(path: Path, key: str, value: Callable[[str, str], object]) -> _yaml
     InputError
         If the file cannot be read.
     SpecError
-        If the file is not a table of this form.
+        If the file is not CSV in UTF-8, or a row does not have one cell per column.
     """
     try:
         reader = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)

@@ -17,7 +17,8 @@ class Format(NamedTuple):
     """Number format, a row of ``formats.csv``."""
 
     kind: Literal["float", "int", "file"]
-    """Kind of elements. A ``file`` format applies to a full file, including embeddings; KV caches cannot use it."""
+    """Kind of elements. A format of kind ``file`` applies to all weights in a file, including embeddings; KV caches
+    cannot use it."""
     bits: float
     """Bits per element, without the scale [1]."""
     scale_bits: float
@@ -73,7 +74,7 @@ SIZED = re.compile(r"(fp8_block|mxfp8)_([1-9]\d{0,3})x([1-9]\d{0,3})|(int4|int8)
 
 
 def _sized(dtype: str) -> tuple[str, tuple[int, ...]] | None:
-    """Base format and size of a format name that contains a size; None for other names."""
+    """Base format, and block or group size, of a name such as ``int4_g64``; None for names without a size."""
     match = None if dtype in FORMATS else SIZED.fullmatch(dtype)
     if match is None:
         return None
@@ -87,9 +88,9 @@ def is_format(dtype: str) -> bool:
 
 
 def family(dtype: str) -> str:
-    """Format whose kernels also process this format. The two may only differ in their block or group size.
+    """Format whose kernels process ``dtype``: the same kind of format with the default block or group size.
 
-    A format of another kind is returned unchanged.
+    Formats listed in ``formats.csv`` are returned unchanged.
 
     Examples
     --------
@@ -126,7 +127,7 @@ UNSCALED: Mapping[str, str] = {name: row.bare for name, row in FORMATS.items() i
 
 
 def block_width(dtype: str) -> int:
-    """Smallest width of a part of a split matrix, because a block of elements shares a scale; 1 without blocks [1].
+    """Smallest width of a matrix on one rank: the size of a block whose elements share a scale; 1 without blocks [1].
 
     Examples
     --------
@@ -153,7 +154,7 @@ def check_dtype(name: str, role: str) -> str:
 
 
 def math_unit(dtype: str, peaks: Mapping[str, float], hardware_name: str) -> str:
-    """Math unit for a format: the unit of that format, or the next wider one of the chip.
+    """Math unit that processes a format on a chip: the unit of the same format, or else the next wider unit.
 
     Parameters
     ----------
@@ -252,9 +253,10 @@ def nearest(number: float, step: int) -> int:
 
 
 def heads(count: float, groups: float, ratio: float) -> int:
-    """Scaled head count, which consists of full groups.
+    """Head count multiplied by ``ratio`` and rounded to full groups.
 
-    If the original count is divisible by 8, 4 or 2, the scaled one is, too.
+    The result stays divisible by 8, 4 or 2 if ``count`` is, and if that divisor divides the number of groups or is a
+    multiple of it.
 
     Examples
     --------
@@ -266,7 +268,9 @@ def heads(count: float, groups: float, ratio: float) -> int:
 
 
 def columns(width: float, ratio: float) -> int:
-    """Scaled width. A power of two that divides the original width also divides the scaled width, up to a limit.
+    """Width multiplied by ``ratio`` and rounded.
+
+    A power of two that divides ``width`` also divides the result, up to a limit.
 
     Examples
     --------

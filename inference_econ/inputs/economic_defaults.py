@@ -103,7 +103,7 @@ class PowerShares(Spec):
     median_error: float = Field(gt=0, le=10, allow_inf_nan=False)
     """Median |ln(predicted / measured)| of power for models that the fit did not see [1].
 
-    In the entry for other generations, for chips that the fit did not see.
+    The entry for other generations has the error for chips that the fit did not see.
     """
 
 
@@ -119,12 +119,13 @@ class PowerSpec(SourcedSpec):
     clock_exponent: float = Field(ge=1, le=5, allow_inf_nan=False)
     """Exponent of power as a function of the clock.
 
-    Energy per operation grows with the clock to the power of this exponent minus 1 [1].
+    Power is proportional to clock**exponent, so the energy per operation is proportional to clock**(exponent - 1) [1].
     """
     host_watts_at_most: Watts
     """Provisioned power of a chip's share of host and network, in addition to board power [W]."""
     rack_host_watts_at_most: Watts
-    """Provisioned power of this share in racks whose link domain is larger than a machine [W]."""
+    """Provisioned power of a chip's share of host and network, in racks whose link domain is larger than a machine
+    [W]."""
 
     def shares(self, chip: HardwareSpec) -> PowerShares:
         """Power shares of a chip's generation."""

@@ -80,21 +80,22 @@ class EngineDefaults(Spec):
 
 
 class EngineMemory(Spec):
-    """Memory that an engine reserves in addition to weights and KV cache, partly inside its memory share."""
+    """Memory that an engine reserves in addition to weights and KV cache, inside or outside its memory share."""
 
     reserved: Bytes
     """Memory of each accelerator outside the framework's allocator: driver context, libraries and workspaces [B]."""
     communication: Bytes
     """Communication buffers, which the engine allocates if the model runs on several ranks [B]."""
     graphs: Bytes | None = None
-    """Memory of captured graphs inside the memory share; absent if they are outside [B]."""
+    """Memory of captured CUDA graphs [B]; absent if the engine takes this memory from outside its memory share."""
     step_inside: bool
     """True if the memory share includes the activations of the largest step.
 
-    The engine measures them in a profile run.
+    The engine measures these activations in a profiling run at startup.
     """
     logit_copies: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """Copies of the 32-bit logits during sampling in the profile run, which has the maximum number of sequences [1]."""
+    """Number of copies of the 32-bit logits that the profiling run allocates for the maximum number of sequences
+    [1]."""
     state_pages: bool = False
     """True if recurrent states are stored in pages of the KV cache. A page is then as large as a state."""
     states_held: Count = 1
@@ -102,19 +103,18 @@ class EngineMemory(Spec):
     state_share: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | None = None
     """Share of the cache memory that is reserved for recurrent states [1].
 
-    Absent if states and keys share all of it.
+    Absent if recurrent states and attention keys share the cache memory.
     """
     profiled_images: bool = False
-    """True if the profile run also encodes images: as many images of maximum size as fit the largest step.
-
-    At least one image is encoded.
+    """True if the profiling run also encodes the maximum number of largest images that fit in the largest step; at
+    least one.
     """
     compressed_padding: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.0
     """Number of allocated pages divided by the number of used pages, for caches of compressed attention [1]."""
     outside: Bytes | None = None
     """Memory that the engine leaves free for graphs and small allocations if the user sets no memory share [B]."""
     outside_per_token: Bytes | None = None
-    """Memory that the engine leaves free in addition, per token of the largest step [B]."""
+    """Additional memory that the engine leaves free for each token of the largest step [B]."""
 
 
 class CapturedSizes(Spec):
@@ -128,12 +128,13 @@ class CapturedSizes(Spec):
     steps: tuple[Annotated[tuple[int, int], Field(strict=False)], ...] = Field(strict=False)
     """Pairs (from, every): from the size ``from`` on, multiples of ``every`` are captured [1].
 
-    A pair applies up to the next one or the largest size.
+    A pair applies up to the ``from`` of the next pair, or up to ``largest``.
     """
     largest: Count
-    """Largest captured batch [1]."""
+    """Largest captured batch size [1]."""
     per_slot: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
-    """Largest captured batch divided by the maximum number of concurrent requests, if this limits the batch [1]."""
+    """Limit on the captured batch size, in addition to ``largest``, divided by the maximum number of concurrent
+    requests [1]."""
 
     def sizes(self, slots: int) -> tuple[int, ...]:
         """Captured batch sizes of a server with a given maximum concurrency [1].
@@ -153,9 +154,11 @@ class Admission(Spec):
     """Rule by which an engine admits requests to the KV cache and preempts them when memory runs out."""
 
     own_answer: Annotated[float, Field(ge=0, le=1)]
-    """Share of the maximum output of a request that must be free, as well as its prompt, to admit the request [1]."""
+    """Share of a request's maximum output that must fit in free cache memory, with its prompt, to admit the request
+    [1]."""
     other_answers: Annotated[float, Field(ge=0, le=1)]
-    """Share of the remaining output of all running requests that must be free, too, to admit a request [1]."""
+    """Share of the remaining output of all running requests that must also fit in free cache memory, to admit a request
+    [1]."""
     evicted: Evicted
     """Request that is preempted and recomputed later: the last admitted request, the request with the fewest output
     tokens, or none."""
@@ -219,20 +222,21 @@ class Exchange(Spec):
     dispatch: dict[Dtype, WireFormat] = Field(default={})
     """Format of dispatched tokens, by weight format of the experts; bf16 for formats not listed."""
     combine: WireFormat
-    """Format of combined outputs."""
+    """Number format of the expert outputs that are combined."""
     copies: Literal["per_expert", "per_rank", "per_domain", "every_rank"]
     """Number of copies of a token that are sent to other ranks.
 
-    With ``per_expert``, one copy is sent for each expert of the token. With ``per_rank``, one is sent to each rank that
-    has such an expert. With ``per_domain``, one is sent to each other link domain, and inside a domain one to each
-    rank. With ``every_rank``, one is sent to every rank.
+    With ``per_expert``, one copy is sent for each expert of the token. With ``per_rank``, one copy is sent to each rank
+    that has an expert of the token. With ``per_domain``, one copy is sent to each other link domain, and one copy to
+    each rank inside a domain. With ``every_rank``, one copy is sent to every rank.
     """
     within_domain: bool = False
     """True if the implementation requires that all ranks share one link domain."""
     default: bool = False
-    """True if the engine uses it by default wherever possible."""
+    """True if the engine uses this implementation by default."""
     wide: bool = False
-    """True if the documentation of the engine recommends it for expert parallelism over several nodes or a rack."""
+    """True if the engine's documentation recommends this implementation for expert parallelism over several nodes or a
+    rack."""
 
     def dispatched(self, weights: Dtype) -> WireFormat:
         """Format in which tokens are sent to experts with weights in the format ``weights``."""
@@ -281,9 +285,9 @@ class KernelCount(Spec):
     """Number of sequential kernels that an engine launches for one part of a layer."""
 
     part: KernelPart
-    """Row of the operator table."""
+    """Operator of a layer, as named in the operator table."""
     kernels: Annotated[int | float, Field(ge=0, le=1e3, allow_inf_nan=False)]
-    """Number of kernels each time the row occurs, without kernels on parallel streams [1]."""
+    """Number of kernels for each execution of the operator, without kernels on parallel streams [1]."""
     formats: tuple[Dtype, ...] = Field(default=(), strict=False)
     """Formats to which the entry applies: weight formats, or cache formats for attention and scans. Empty means all."""
     generations: tuple[str, ...] = Field(default=(), strict=False)
@@ -291,10 +295,11 @@ class KernelCount(Spec):
     mixers: tuple[MixerKind, ...] = Field(default=(), strict=False)
     """For norms, kinds of attention or mixer to which the entry applies; empty means all."""
     summed: bool = False
-    """True if the entry is only for matrices that all ranks of a stage share, and whose outputs an all-reduce sums."""
+    """True if the entry is only for matrices that are split over all ranks of a stage, with an all-reduce of their
+    outputs."""
 
     def holds(self, part: str, dtype: str, mixer: str, generation: str) -> bool:
-        """True if the entry is valid for a row of the operator table on a chip. The field ``summed`` is not checked."""
+        """True if the entry is valid for an operator on a chip generation. The field ``summed`` is not checked."""
         pairs = ((self.formats, family(dtype)), (self.mixers, mixer), (self.generations, generation))
         return part == self.part and all(not some or value in some for some, value in pairs)
 
@@ -353,25 +358,24 @@ class EngineFacts(Spec):
     kernels: tuple[KernelCount, ...] = Field(default=(), strict=False)
     """Kernels of a decode step by part of the model.
 
-    The last matching entry applies. Parts without an entry have the kernel numbers of the operator table. A version
+    The last matching entry applies. Parts without an entry have the number of kernels in the operator table. A version
     adds its entries to those of earlier versions.
     """
     prompt_graphs: PromptGraphs | None = None
     """Prefill steps that are captured by default; absent if the host launches all kernels of prefill steps."""
     expert_kernels: dict[Generation, dict[Dtype, ExpertKernelName]] = Field(default={})
-    """Kernels of routed experts, by chip generation and weight format. The engine or its recipes select them.
+    """Kernels of routed experts that the engine or its recipes select, by chip generation and weight format.
 
-    The field is empty if they are unknown.
+    Empty if the kernels are unknown.
     """
     exchanged_expert_kernels: dict[Generation, dict[Dtype, ExpertKernelName]] = Field(default={})
-    """Kernels of routed experts with data-parallel attention, for formats in which the engine then uses other
-    kernels."""
+    """Kernels of routed experts with data-parallel attention, for formats where they differ from ``expert_kernels``."""
     chips: tuple[ChipSupport, ...] = Field(default=(), strict=False)
     """Chips that run the engine, with the supported formats. Unverified chips are omitted."""
     beside_mxfp4: Dtype | None = None
     """Format of all weights except experts, in the engine's checkpoints of models with MXFP4 experts.
 
-    Absent if these weights have the published format.
+    Absent if these weights have the format of the published checkpoint.
     """
     models: tuple[ModelSupport, ...] = Field(default=(), strict=False)
     """Supported architectures among the models of the catalog.
@@ -381,9 +385,9 @@ class EngineFacts(Spec):
     attention_groups: AttentionGroups = "any"
     """Size of attention-DP groups within an instance: any number of ranks, or single ranks."""
     stages_over: Literal["nodes"] | None = None
-    """Number of pipeline stages that the documentation recommends, together with tensor parallelism inside a stage.
+    """``nodes`` if the documentation recommends one pipeline stage per node, with tensor parallelism inside each stage.
 
-    Absent if it recommends none.
+    Absent if the documentation recommends no number of stages.
     """
     defaults: tuple[EngineDefaults, ...] = Field(default=(), strict=False)
     """Default settings of the server. The first entry whose memory limit the chip meets applies."""
@@ -407,9 +411,9 @@ class EngineFacts(Spec):
     """True if the limit on the tokens of a step includes decode tokens; absent if unknown."""
 
     held_steps: int | None = Field(default=None, gt=0)
-    """Number of decode steps for which prefill waits until each attention-DP group has a prompt, at most [1].
+    """Maximum number of decode steps for which prefill waits until each attention-DP group has a prompt [1].
 
-    Default of the engine's option; absent if the engine cannot delay prefill.
+    The value is the default of the engine's option; absent if the engine cannot delay prefill.
     """
 
     @property
@@ -476,7 +480,7 @@ class EngineFacts(Spec):
 class EngineVersion(EngineFacts):
     """Facts of an engine at one version.
 
-    The file of an engine only states facts that differ from the version before.
+    For each version, the file of an engine only states facts that differ from the previous version.
     """
 
     version: str = Field(pattern=r"\d")
@@ -605,7 +609,7 @@ def version_order(version: str) -> tuple[int, ...]:
 
 
 def _unsourced(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
-    """Facts of versions that have no source."""
+    """Location and error message of each fact of a version that has no source."""
     versions, sources = data.get("versions"), data.get("sources")
     if not isinstance(versions, (list, tuple)) or not isinstance(sources, Mapping):
         return
@@ -674,7 +678,7 @@ def with_engine(
     """Assumptions with the memory settings of a server that is started without options.
 
     The default step size, concurrency and memory share of the engine are used (:func:`divided`). Fields in ``fixed``
-    are not changed. If these defaults are unknown, no field is changed.
+    are not changed. If the engine's defaults are unknown, no field is changed.
     """
     usual = facts.defaults_on(hardware.hbm_bytes)
     if usual is None:

@@ -35,7 +35,7 @@ class Price(Spec):
     seller: Seller | None = None
     """Kind of seller or owner; absent if unknown.
 
-    Only prices from the same kind of seller are compared with each other. A survey covers several sellers.
+    Prices are only compared with prices from the same kind of seller. A survey covers several sellers.
     """
     years: Count | None = None
     """Term of a reserved price [years]; absent if unknown."""
@@ -67,7 +67,7 @@ class PurchasePrice(Spec):
 class HardwareSpec(SourcedSpec):
     """Facts of one accelerator (GPU, TPU, LPU): peak rates of dense arithmetic, and link bandwidths in one direction.
 
-    The cost model is valid for a chip if its speed follows from its peak rates. Several advertised values must be
+    The cost model is valid for chips whose speed follows from their peak rates. Several advertised values must be
     converted first: peaks with sparsity, bidirectional link rates, values per core, and values of boards with several
     chips. Some unconverted values are detected and rejected.
     """
@@ -107,7 +107,7 @@ class HardwareSpec(SourcedSpec):
     link_bytes_per_second_both_ways: BytesPerSecond | None = None
     """Bidirectional bandwidth of the fast link, as in the datasheet [B/s].
 
-    Only used to check the bandwidth in one direction.
+    The value is only used to check the bandwidth in one direction.
     """
     link_peers: Count | None = None
     """Number of chips to which each chip is wired directly [1]. Direct links have equal shares of the link bandwidth.
@@ -120,7 +120,7 @@ class HardwareSpec(SourcedSpec):
     watts: Watts | None = None
     """Board power, without host, NIC and cooling [W]."""
     power_cap: Annotated[Watts | None, HIGH_IS_GOOD] = None
-    """Power cap of the board in a what-if, as set by ``nvidia-smi --power-limit`` [W]."""
+    """Power cap that the user sets for the board, as with ``nvidia-smi --power-limit`` [W]."""
     rented_as: tuple[Count, ...] = Field(default=(), strict=False)
     """Accelerators per rentable machine, in ascending order; the last number is the full node [1]. Empty if unknown."""
     prices: tuple[Price, ...] = Field(default=(), strict=False)

@@ -1,8 +1,9 @@
-"""Validated entries of the catalog, kept between the processes of the command line.
+"""Disk cache of validated catalog entries, which later commands reuse.
 
-Reading and validating the catalog takes longer than most answers. The entries are in the user's cache folder
-(``~/.cache/inference_econ``) as pickles of specifications. An entry is valid for one state of all files of the package
-and its plug-ins. Reading creates specifications and plain data only, so a foreign file cannot run code.
+Reading and validating the catalog takes longer than most queries. The entries are in the user's cache folder
+(``~/.cache/inference_econ``) as pickles of specifications. An entry is valid until a file of the package or of its
+plug-ins changes. Reading an entry creates specifications and plain data only, so a manipulated cache file cannot run
+code.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ SpecT = TypeVar("SpecT", bound=BaseModel)
 
 
 def kept(cls: type[SpecT], path: Path, read: Callable[[], SpecT]) -> SpecT:
-    """Return an entry of the catalog as an earlier process kept it, or read it and keep it.
+    """Return a catalog entry from the disk cache, or else read the entry and store it in the cache.
 
-    Files of users are read each time, and so are all files outside :func:`inference_econ.inputs.scope.uncopied`. A
-    folder that cannot be written, an old entry and a damaged entry are no errors.
+    User files are always read. All files are read if the call is outside :func:`inference_econ.inputs.scope.uncopied`.
+    A cache folder that cannot be written, an outdated entry, or a damaged entry raises no error.
 
     Parameters
     ----------
     cls : type
         Class of the entry.
     path : Path
-        File of the entry, which may have additional files.
+        File of the entry, which may refer to further files.
     read : callable
         Function that reads and validates the entry.
     """
@@ -60,10 +61,10 @@ def kept(cls: type[SpecT], path: Path, read: Callable[[], SpecT]) -> SpecT:
 
 
 class _SpecUnpickler(pickle.Unpickler):
-    """Reader that finds specifications only."""
+    """Unpickler that only creates specifications and plain data."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """Class of a specification."""
+        """Find a specification class by name, and reject all other classes."""
         found = getattr(import_module(module), name) if module.startswith("inference_econ.") else None
         if not (isinstance(found, type) and issubclass(found, BaseModel)):
             raise pickle.UnpicklingError(f"{module}.{name} is no specification")

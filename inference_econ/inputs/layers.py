@@ -60,7 +60,7 @@ class MixerParameters(NamedTuple):
     total: float
     """All parameters, including norms and biases [1]."""
     output: float = 0.0
-    """Parameters of the output projection; 0 if all matrices have a common number format [1]."""
+    """Parameters of the output projection, if its number format can differ from other matrices; otherwise 0 [1]."""
     shared: Shapes = ()
     """Matrices for vectors that all heads share: the compressed query, the cached vectors, and their gates."""
     indexer: Shapes = ()
@@ -68,9 +68,9 @@ class MixerParameters(NamedTuple):
 
 
 class Mixer(Spec):
-    """Base class of mixers (attention or recurrence), with the fields of a file, and counts that follow from them.
+    """Base class of mixers (attention or recurrence): the fields of a file, and parameter and cache counts.
 
-    A kind of mixer overrides the defaults here. The rows of the operator table are in ``engine/operators/``.
+    Subclasses override these defaults. ``engine/operators/`` computes the operators of each kind of mixer.
     """
 
     kind: str
@@ -256,7 +256,10 @@ class GroupedQueryAttention(Mixer):
         return MixerParameters(count + self.query_heads * self.sinks, output)
 
     def resized(self, ratio: float) -> Self:
-        """Copy with more query heads in full groups. With multi-head attention, the KV heads grow equally."""
+        """Copy with more query heads in full groups.
+
+        With multi-head attention, the number of KV heads grows equally.
+        """
         multi_head = self.kv_heads == self.query_heads
         count = heads(self.query_heads, 1 if multi_head else self.kv_heads, ratio)
         return self.model_copy(update={"query_heads": count, "kv_heads": count if multi_head else self.kv_heads})
@@ -289,7 +292,7 @@ class LatentAttention(Mixer):
     kv_down_projections: Count = 1
     """Number of times that the parameter count includes the compression matrix.
 
-    The published study has 2: keys and values.
+    The published study includes the matrix twice, for keys and for values.
     """
     latent_norms: bool = True
     """True if the compressed query and the latent have learned norms."""
@@ -414,7 +417,8 @@ class CompressedAttention(Mixer):
     index_top_k: Count | None = None
     """Maximum number of attended pooled entries."""
     index_candidates: Count | None = None
-    """Maximum number of entries that the indexer scans; absent if it scans all. An earlier layer selects them."""
+    """Maximum number of entries that the indexer scans, selected by an earlier layer; absent if it scans all
+    entries."""
     sinks: bool = True
     """True if each query head has a learned attention sink."""
 
@@ -494,7 +498,7 @@ class RecurrentMixer(Mixer):
     variant: Literal["mamba2", "gated_delta", "kda"]
     """Kind of recurrence: Mamba-2; Gated DeltaNet; or Kimi Delta Attention, in which each channel has its own decay."""
     value_heads: Count
-    """Number of heads of the state; heads in Mamba-2."""
+    """Number of value heads, which is the number of heads of the state; ``nheads`` in Mamba-2."""
     value_head_dim: Count
     """Width of a value head; head dimension in Mamba-2."""
     key_heads: Count
@@ -516,7 +520,7 @@ class RecurrentMixer(Mixer):
 
     @property
     def heads(self) -> float:
-        """Heads of the state [1]."""
+        """Number of heads of the recurrent state [1]."""
         return float(self.value_heads)
 
     @property
@@ -572,20 +576,24 @@ class FeedForwardParameters(NamedTuple):
     shared: float = 0.0
     """Parameters of the shared experts and their gate [1]."""
     whole: float = 0.0
-    """Parameters of matrices that are never split: the router and the projections to the latent; without biases [1]."""
+    """Parameters, without biases, of matrices that are never split: the router and the projections to and from the
+    latent [1]."""
 
 
 class FeedForwardPart(Spec):
-    """Base class of feed-forward blocks, with the fields of a file, and counts that follow from them.
+    """Base class of feed-forward blocks: the fields of a file, and parameter counts.
 
-    A subclass overrides the defaults here. The rows of the operator table are in ``engine/operators/``.
+    Subclasses override these defaults. ``engine/operators/`` computes the operators of each kind of block.
     """
 
     kind: str
     """Name of the kind of block."""
 
     widths: ClassVar[tuple[str, ...]] = ()
-    """Names of the fields that are widths, starting with the width that is split over ranks. Empty without a block."""
+    """Names of the fields that are widths, starting with the width that is split over ranks.
+
+    Empty for layers without a block.
+    """
 
     @property
     @abstractmethod
@@ -613,7 +621,7 @@ class FeedForwardPart(Spec):
 
     @property
     def activated(self) -> Mapping[str, tuple[float, int]]:
-        """Output width per token and number of input matrices of each activation function, by its name [1]."""
+        """Output width per token, and number of input matrices, of each activation function by name [1]."""
         return {}
 
     def widened(self, width: Callable[[float], float]) -> Self:
@@ -645,7 +653,7 @@ class DenseFeedForward(FeedForwardPart):
 
     @property
     def activated(self) -> Mapping[str, tuple[float, int]]:
-        """Activation function with its output width and its number of input matrices [1]."""
+        """Output width per token, and number of input matrices, of the activation function [1]."""
         return {"activation function": (float(self.intermediate_size), self.input_matrices)}
 
     def parameters(self, hidden: float) -> FeedForwardParameters:
@@ -675,7 +683,7 @@ class ExpertFeedForward(FeedForwardPart):
     shared_gate: bool = False
     """True if a learned gate vector scales the shared expert."""
     router: bool = True
-    """True if the count includes the parameters and the work of the routing matrix. The published study omits them."""
+    """True if parameter and operation counts include the routing matrix. The published study omits this matrix."""
     router_bias: bool = False
     """True if the routing matrix has a learned bias per expert."""
     latent_size: Size | None = None
@@ -726,7 +734,7 @@ class ExpertFeedForward(FeedForwardPart):
 
     @property
     def activated(self) -> Mapping[str, tuple[float, int]]:
-        """Activation functions of the routed experts and of the shared expert [1]."""
+        """Output width per token, and number of input matrices, of the experts' activation functions [1]."""
         matrices, shared = self.input_matrices, self.shared_intermediate_size
         rows = {"expert activation": (self.active_experts * float(self.intermediate_size), matrices)}
         return rows if shared is None else {**rows, "shared activation": (float(shared), matrices)}
@@ -800,5 +808,5 @@ class Block(Spec):
 
     @property
     def parts(self) -> int:
-        """Number of parts of the layer: mixer and feed-forward block [1]."""
+        """Number of parts in each layer: 2 with mixer and feed-forward block, 1 with only one of them [1]."""
         return (not self.attention.absent) + (not self.feed_forward.absent)

@@ -129,7 +129,7 @@ def serving_adapters(
     Raises
     ------
     InputError
-        If none of the engines can.
+        If none of the engines can serve adapters with the model.
     """
     supports = [engine.facts.support(model.architecture, hardware.generation) for engine in engines]
     able = tuple(
@@ -247,7 +247,7 @@ class EngineOptions(SourcedSpec):
     engine: str = Field(min_length=1)
     """``vllm``, ``sglang``, ``trtllm``, or the name of a load generator."""
     version: str = Field(pattern=r"\d")
-    """Version."""
+    """Version of the engine or load generator."""
     date: Annotated[str, Field(pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$")] | None = None
     """Release date; absent if unknown."""
     commands: dict[str, list[EngineOption]]

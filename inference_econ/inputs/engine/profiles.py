@@ -49,7 +49,7 @@ def name_for(generation: str, engine: str | None = None) -> str:
 
 
 def is_bound(preset: str, generation: str) -> bool:
-    """True if a preset is only the substitute for a profile, because none was fitted to a generation of chips.
+    """True if ``preset`` is the default only because no profile was fitted to a generation of chips.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def is_bound(preset: str, generation: str) -> bool:
 
 
 def generation_of(chip: HardwareSpec) -> str:
-    """Generation of a chip, if some profile was fitted to this generation only; otherwise empty.
+    """Generation of a chip, if a profile was fitted to measurements of this generation only; empty otherwise.
 
     Examples
     --------
@@ -99,17 +99,17 @@ def for_hardware(
     engine : str, optional
         vllm, sglang, trtllm, ...; an engine without its own profile uses the profile of all engines.
     changes : iterable of str
-        What-ifs, ``FIELD=VALUE``.
+        Fields to override, ``FIELD=VALUE``.
 
     Returns
     -------
     Assumptions
-        Profile that :func:`name_for` selects, with the what-ifs.
+        Profile that :func:`name_for` selects, with the changed fields.
 
     Raises
     ------
     UnknownNameError, SpecError, InputError
-        If the chip is unknown, or a what-if is invalid.
+        If the chip is unknown, or a change is invalid.
     """
     from inference_econ.inputs.hardware import HardwareSpec
 
@@ -118,9 +118,10 @@ def for_hardware(
 
 
 def for_grid(assumptions: Assumptions | Name | None, grid: GridName) -> Assumptions | Name | None:
-    """Default assumptions of a grid, unless assumptions are given: ``paper`` for the published study's grid.
+    """Return the given assumptions, or else the default for a grid of parallelism degrees.
 
-    For the grid of integers the result is None, so that each chip has its own default.
+    The default is ``paper`` for the grid of the published study. For the grid of integers it is None, and each chip has
+    its own default.
 
     Examples
     --------
@@ -137,7 +138,7 @@ def assumed(
     *,
     changes: Iterable[str] = (),
 ) -> Assumptions:
-    """Return the given assumptions, or else the default profile of a chip, with what-ifs.
+    """Return the given assumptions, or else the default profile of a chip, with changed fields.
 
     Parameters
     ----------
@@ -148,17 +149,17 @@ def assumed(
     engine : str, optional
         vllm, sglang, trtllm, ...: engine whose profile is used if no assumptions are given.
     changes : iterable of str
-        What-ifs, ``FIELD=VALUE``; ignored if ``assumptions`` is an :class:`Assumptions` object.
+        Fields to override, ``FIELD=VALUE``; ignored if ``assumptions`` is an :class:`Assumptions` object.
 
     Returns
     -------
     Assumptions
-        Assumptions with the what-ifs.
+        Assumptions with the changed fields.
 
     Raises
     ------
     UnknownNameError, SpecError, InputError
-        If a name or what-if is invalid.
+        If a name or a change is invalid.
 
     Examples
     --------
@@ -182,7 +183,7 @@ class Misfit(Spec):
     hardware: str = Field(min_length=1)
     """Catalog name of the chip."""
     version: str = ""
-    """Engine version of the measurements; empty if they do not record it."""
+    """Engine version of the measurements; empty if the measurements do not record the version."""
     factor: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
     """Median of measured time per output token divided by predicted time [1]."""
     rows: Count
@@ -192,15 +193,15 @@ class Misfit(Spec):
 
 
 class Misfits(Spec):
-    """All known series of outliers."""
+    """All known groups of outliers."""
 
     series: Annotated[tuple[Misfit, ...], Field(strict=False)]
-    """Series in any order."""
+    """Groups of outliers, in any order."""
 
 
 @cache
 def known_misfits() -> tuple[Misfit, ...]:
-    """Outlier series listed in ``scenarios/measured/misfits.yaml``.
+    """Groups of outliers that ``scenarios/measured/misfits.yaml`` lists.
 
     Examples
     --------
@@ -211,7 +212,7 @@ def known_misfits() -> tuple[Misfit, ...]:
 
 
 def misfits_of(model: str, hardware: str) -> tuple[Misfit, ...]:
-    """Outlier series of a model on a chip. The arguments are display names."""
+    """Groups of outliers of a model on a chip. The arguments are display names."""
     return tuple(
         misfit
         for misfit in known_misfits()

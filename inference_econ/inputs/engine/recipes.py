@@ -71,9 +71,7 @@ class RecipePools(Spec):
     decode: RecipeDegrees
     """Parallelism degrees of decode instances."""
     workers: Annotated[tuple[Annotated[tuple[Count, Count], Field(strict=False)], ...], Field(strict=False)]
-    """Pairs of the number of prefill instances and the number of decode instances [1].
-
-    A pair is one published size of the deployment.
+    """Published sizes of the deployment, each as number of prefill instances and number of decode instances [1].
     """
 
     @property
@@ -92,10 +90,10 @@ class Recipe(Spec):
     chips: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Catalog names of chips, if the recipe is limited to some chips of the families.
 
-    For these chips, the recipe replaces a recipe for the full family with equal cache format and speculation.
+    For these chips, the recipe replaces the family's recipe that has the same cache format and speculation.
     """
     weights: Formats
-    """Weight formats, or formats of the experts if these are narrower."""
+    """Weight formats for which the recipe is valid; the narrowest weight format of a model must be one of them."""
     kv: Dtype | None = None
     """KV-cache format that the recipe sets.
 
@@ -166,7 +164,7 @@ class EngineRecipes(Spec):
     drafts: Annotated[tuple[DraftLength, ...], Field(strict=False)] = ()
     """Draft lengths for models that no recipe covers."""
     recipes: Annotated[tuple[Recipe, ...], Field(strict=False)]
-    """Recipes. Results have the same order, except that recipes without speculation come first."""
+    """Recipes in the order of results, except that results list recipes without speculation first."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +177,7 @@ class Practice:
     """Number format of the KV cache; None for 16 bits."""
     proposer: ProposerName | None = None
     draft_length: int | None = None
-    """Draft tokens per round [1]."""
+    """Draft tokens per speculation round [1]."""
     layouts: tuple[Mapping[str, int], ...] = field(default=(), hash=False)
     """Parallelism degrees of instances: ``tp``, ``dp``, ``pp`` and ``ep`` [1]."""
     pools: tuple[RecipePools, ...] = ()
@@ -223,7 +221,8 @@ def practices(
     tuple
         At least one configuration, without duplicates. Configurations without speculation come first. A recipe is
         skipped if the engine does not support its cache format on the chip or its speculation method. A recipe is also
-        skipped if the model does not support this method, or if no acceptance rate is published for its draft length.
+        skipped if the model does not support its speculation method, or if no acceptance rate is published for its
+        draft length.
 
     Raises
     ------
@@ -336,7 +335,7 @@ def practice_of(
     proposer : str, optional
         Speculation method.
     drafts : int, optional
-        Draft tokens per round [1].
+        Draft tokens per speculation round [1].
     """
     for practice in practices_in(engine, model, hardware, precision):
         kv = practice.kv or precision.activations

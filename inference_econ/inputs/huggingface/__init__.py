@@ -1,8 +1,8 @@
 """Import of Hugging Face ``config.json`` files as model specifications.
 
-A model family has a function that reads the configuration key by key. A key is rejected if no function reads it, unless
-it is known to change no shape. A value with an uncertain meaning is rejected, too, because a wrong parameter count is
-worse than none.
+For each model family, a function reads the configuration key by key. A key that this function does not read is
+rejected, unless the key is known to change no tensor shape. A value with an uncertain meaning is rejected, too, because
+a wrong parameter count is worse than no parameter count.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def import_config(path: Path | str) -> ModelSpec:
     InputError
         If the file does not exist, or is too large.
     SpecError
-        If a key or the family is not supported; the message names it and the file.
+        If a key or the family is not supported; the message names the key or family, and the file.
     """
     return ModelSpec.from_document(import_document(path))
 
@@ -118,9 +118,9 @@ def document_of(text: str, name: str) -> Document:
 
 
 def _document(data: Mapping[str, Any], config: Path, quantisation: Path | None) -> Document:
-    """Document of a model, from its configuration and the files next to it.
+    """Plain data of a model, from its configuration and the other files in the same folder.
 
-    A configuration whose family is not supported is read from the tensors of the checkpoint in the same folder.
+    If the model family is not supported, the architecture is derived from the tensors of the checkpoint in the folder.
     """
     file = str(config)
     try:
@@ -138,7 +138,7 @@ def _document(data: Mapping[str, Any], config: Path, quantisation: Path | None) 
 def _by_family(data: Mapping[str, Any], file: str) -> tuple[LayerReader, Architecture]:
     """Architecture of a configuration, read by the function of its model family.
 
-    The reader is returned, too, because it knows which keys were not read.
+    The reader is also returned, because it records which keys were read.
     """
     text, outer, family = _text_part(data, file)
     reader = LayerReader(text, file, family, outer)
@@ -153,12 +153,12 @@ def _by_family(data: Mapping[str, Any], file: str) -> tuple[LayerReader, Archite
 
 
 def _with_file(error: SpecError, file: str, family: str) -> list[str]:
-    """Mistakes of an error, with the file name at the start. Mistakes in a combination of fields lack the file name."""
+    """Messages of an error, with the file name and family added to messages that lack the file name."""
     return [text if text.startswith(f"{file}: ") else f"{file}: {text} (family {family})" for text in error.mistakes]
 
 
 def _by_tensors(data: Mapping[str, Any], config: Path, quantisation: Path | None, refused: SpecError) -> Document:
-    """Document of a model whose family or keys are not supported. The checkpoint in the same folder supplies the rest.
+    """Plain data of a model whose family or keys are not supported, with the help of the checkpoint in the same folder.
 
     If only keys are unknown, the architecture of the family is used, unless it has more parameters than the checkpoint.
     For unknown families, the reader recognizes common names of tensors.
@@ -208,7 +208,7 @@ _INDEX_WOULD_DO = (
 
 
 def _written(reader: LayerReader, architecture: Architecture, config: Path, quantisation: Path | None) -> Document:
-    """Document with the architecture and the number formats of a model."""
+    """Plain data of a model file, from an architecture and the number formats of the published files."""
     text, outer, file = reader.data, reader.outer, str(config)
     stated = formats(
         (text, outer) if outer else (text,),
@@ -221,7 +221,10 @@ def _written(reader: LayerReader, architecture: Architecture, config: Path, quan
 
 
 def _add_unknown(document: Document, parts: Sequence[UnknownPart], unread: Sequence[str] = ()) -> Document:
-    """Add unknown parts to a document. Unread keys become parts without parameters."""
+    """Add unknown parts to the plain data of a model.
+
+    Each unread configuration key becomes a part without parameters.
+    """
     parts = [*parts, *(UnknownPart(name=f"key {key}") for key in unread)]
     if not parts:
         return document
@@ -327,7 +330,7 @@ def _source(where: str) -> dict[str, str]:
 def _names(config: Path) -> tuple[str, str | None]:
     """Display name, and the Hugging Face id if the path contains the id.
 
-    Paths with an id have the form ``ORGANISATION--NAME_config.json``, or that of the hub's cache,
+    Paths with an id have the form ``ORGANISATION--NAME_config.json``, or the form of the hub's cache,
     ``models--ORGANISATION--NAME/snapshots/...``.
     """
     stem = config.stem.removesuffix("config").rstrip("_-.")

@@ -1,8 +1,8 @@
 """Files of a published model: JSON files, and names and shapes of tensors from safetensors headers.
 
 The first eight bytes of a safetensors file are the length of a JSON object with the format and shape of each tensor
-(https://github.com/huggingface/safetensors). The data after this header are not read, so they may be missing. The
-index, ``model.safetensors.index.json``, has names and the total size, but no shapes.
+(https://github.com/huggingface/safetensors). The tensor data after this header are not read, so they may be missing.
+The index, ``model.safetensors.index.json``, has tensor names and the total size, but no shapes.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class Tensor:
 
     @property
     def family(self) -> str:
-        """Name in which ``N`` replaces all numbers, so that it is equal for all layers."""
+        """Name of the tensor with ``N`` in place of numbers, which is equal for the same tensor of all layers."""
         return re.sub(r"\d+", "N", self.name.removeprefix("model."))
 
     @property
@@ -198,7 +198,7 @@ class Tensor:
 
     @property
     def size(self) -> float:
-        """Size [B]. The number of bits is taken from the name of the format, except for booleans."""
+        """Size of the tensor [B]. The name of a number format states its bits, except for booleans."""
         bits = re.search(r"\d+", self.kind)
         return math.prod(self.shape) * (integer(bits[0]) if bits else 8) / 8
 
@@ -217,7 +217,7 @@ class Checkpoint:
     """Tensors of a published model."""
 
     size: float | None
-    """Total size [B], from the index or else from all headers; None without either."""
+    """Total size [B], from the index or else from all headers; None if the folder has neither index nor headers."""
     elements: Mapping[tuple[str, str], int]
     """Number of parameters by part and tensor name, with ``N`` in place of numbers [1].
 
@@ -286,7 +286,7 @@ def checkpoint_beside(config: Path, layers: int) -> Checkpoint | None:
 
 
 def _tensors(path: Path) -> Iterator[Tensor]:
-    """Tensors of a file."""
+    """Tensors in the header of a safetensors file."""
     try:
         with open_file(path) as file:
             length = int.from_bytes(file.read(8), "little")

@@ -42,7 +42,7 @@ class Formats:
     """Format by group: ``dense``, ``attention`` (without the output projection), ``attention_output``, ``experts``,
     ``shared`` (shared experts), ``embeddings``."""
     kv: Dtype | None
-    """Format of the KV cache; None if the files state none."""
+    """Format of the KV cache; None if the files do not state the format."""
     where: str
     kind: str = "published"
 
@@ -69,13 +69,13 @@ def formats(
     Parameters
     ----------
     levels : tuple of mapping
-        Configuration, with its text part first; keys may be at either level.
+        Text part of the configuration if it has one, then the full configuration. A key may be in any of them.
     beside : mapping or None
         Content of ``hf_quant_config.json``.
     layers : int
         Number of layers.
     file, beside_file : str
-        Paths of the two files for messages. The names of the files are recorded as the source.
+        Paths of the configuration and of ``hf_quant_config.json``, for messages and as sources.
 
     Raises
     ------
@@ -175,7 +175,7 @@ def _scheme(block: object, base: Dtype, place: str) -> _Quantisation | None:
 
 
 def _grouped(kind: object, bits: object, size: object, symmetric: bool, place: str) -> Dtype:
-    """Format of elements that share a scale per group.
+    """Number format whose elements share one scale per group.
 
     If the group size is unusual, the name of the format contains it.
     """
@@ -194,7 +194,7 @@ def _grouped(kind: object, bits: object, size: object, symmetric: bool, place: s
 
 
 def _blocked(blocks: object, scales: object, place: str) -> Dtype:
-    """Format of 8-bit floats with one scale per block of rows and columns.
+    """Number format of 8-bit floats with one scale per block of rows and columns.
 
     Scales have 32 bits, or 8 if the file states this.
     """
@@ -230,7 +230,10 @@ def _of_modelopt(algorithm: object, place: str) -> Dtype:
 
 
 def _modules(data: Mapping[str, Any], place: str) -> Mapping[str, Dtype]:
-    """Formats of modules, by the part of their path after the layer number. The formats must be equal in all layers."""
+    """Formats of modules, by the part of their path after the layer number.
+
+    A module must have the same format in all layers.
+    """
     formats: dict[str, Dtype] = {}
     for name, stated in _mapping(data.get("quantized_layers"), f"{place}: quantized_layers").items():
         algorithm = _mapping(stated, f"{place}: {name}").get("quant_algo")

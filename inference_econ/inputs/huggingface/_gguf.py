@@ -1,8 +1,8 @@
 """Reader of GGUF headers as configurations of published model families.
 
 A GGUF file starts with ``GGUF``, a version, and the numbers of tensors and metadata entries. The metadata follow, and
-then the names and shapes of tensors (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). The tensor data after
-these are not read.
+then the names and shapes of tensors (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). The tensor data at the
+end of the file are not read.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class _HeaderReader:
         self.stream, self.path = stream, path
 
     def take(self, size: int) -> bytes:
-        """Read a number of bytes. An error is raised if the file has fewer."""
+        """Read the next ``size`` bytes. An error is raised if the file is shorter."""
         if self.stream.tell() + size > _MOST_BYTES:
             raise SpecError([f"{self.path}: the header has more than {_MOST_BYTES / 1e6:.0f} MB; is the file damaged?"])
         taken = self.stream.read(size)
@@ -157,7 +157,7 @@ class _HeaderReader:
         return taken
 
     def skip(self, size: int) -> None:
-        """Skip a number of bytes. An error is raised if the file has fewer."""
+        """Skip the next ``size`` bytes. An error is raised if the file is shorter."""
         for start in range(0, size, _MOST_TEXT):
             self.take(min(_MOST_TEXT, size - start))
 

@@ -30,20 +30,20 @@ def falcon(c: LayerReader) -> Architecture:
 
 
 def cohere2(c: LayerReader) -> Architecture:
-    """Command A and R7B. Older files contain the layer period twice."""
+    """Command A and R7B. Older configurations also state the layer period under the key ``layer_switch``."""
     c.only("layer_switch", c.size_or(*c.entry.period_keys, default=c.entry.period or 0))
     return c.plain()
 
 
 def hunyuan_v1_dense(c: LayerReader) -> Architecture:
-    """Hunyuan 0.5B to 7B. Older files contain the head width twice."""
+    """Hunyuan 0.5B to 7B. Older configurations also state the head width under the key ``attention_head_dim``."""
     c.only("attention_head_dim", c.size("head_dim"))
     c.only("num_experts", 1)
     return c.plain()
 
 
 def minimax_m2(c: LayerReader) -> Architecture:
-    """MiniMax-M2. Files may list the kind of attention of each layer."""
+    """MiniMax-M2. A configuration may list the kind of attention of each layer."""
     layers, kinds = c.layers(), c.numbers("attn_type_list")
     if kinds is not None and kinds != [1] * layers:
         c.stop(f"attn_type_list must hold 1 (full attention) for each of {layers} layers, got {kinds}")
@@ -51,7 +51,7 @@ def minimax_m2(c: LayerReader) -> Architecture:
 
 
 def minimax_m3(c: LayerReader) -> Architecture:
-    """MiniMax-M3: dense layers first, then experts with a shared one.
+    """MiniMax-M3: dense layers first, then layers with routed experts and a shared expert.
 
     An indexer selects blocks of tokens per KV head.
     """
@@ -87,7 +87,7 @@ def minimax_m3(c: LayerReader) -> Architecture:
 
 
 def llama4(c: LayerReader) -> Architecture:
-    """Llama 4: chunked attention, interleaved dense layers, and a shared expert that the files do not mention."""
+    """Llama 4: chunked attention, interleaved dense layers, and a shared expert that no configuration key states."""
     bias = c.flag("attention_bias", default=False)
     layers, step = c.layers(), c.size_or("interleave_moe_layer_step", default=1)
     listed = c.numbers("moe_layers")
@@ -128,7 +128,7 @@ def mimo_v2_flash(c: LayerReader) -> Architecture:
 
 
 def mimo_v2(c: LayerReader) -> Architecture:
-    """MiMo-V2.5 and V2.6: the files state the number of heads in layers with a sliding window."""
+    """MiMo-V2.5 and V2.6: the configurations state the number of heads in layers with a sliding window."""
     for key in ("num_key_value_heads", "head_dim", "v_head_dim"):
         c.size(key)
     for key, same in (("hybrid_layer_pattern", "layer_types"), ("moe_layer_freq", "mlp_layer_types")):
@@ -158,7 +158,7 @@ def _mimo_v2(c: LayerReader, local_kv: int, *, sinks: bool) -> Architecture:
 
 
 def dbrx(c: LayerReader) -> Architecture:
-    """DBRX: the files have separate mappings with the sizes of attention and of experts."""
+    """DBRX: the configuration has separate mappings with the sizes of attention and of experts."""
     inner, outer = c.inside("attn_config"), c.inside("ffn_config")
     inner.skip("clip_qkv")
     attention = c.grouped_query(kv=c.whole_groups(c.heads(), inner.size_or("kv_n_heads", default=1)))
@@ -190,7 +190,7 @@ def ernie4_5_moe(c: LayerReader) -> Architecture:
 
 
 def hunyuan_v1_moe(c: LayerReader) -> Architecture:
-    """Hunyuan-A13B. The files repeat some sizes for each layer."""
+    """Hunyuan-A13B. The configuration repeats some sizes for each layer."""
     layers, width = c.layers(), c.size("intermediate_size")
     for key, expected in (("num_shared_expert", 1), ("moe_intermediate_size", width)):
         c.only(key, expected, [expected] * layers)
@@ -202,14 +202,14 @@ def hunyuan_v1_moe(c: LayerReader) -> Architecture:
 
 
 def exaone_moe(c: LayerReader) -> Architecture:
-    """K-EXAONE. The files may list the layers with experts."""
+    """K-EXAONE. A configuration may list the layers with experts."""
     made = c.plain()
     c.only("is_moe_layer", [layer.feed_forward.kind == "experts" for layer in made.layers])
     return made
 
 
 def bailing_moe(c: LayerReader) -> Architecture:
-    """Ling and Ring. Files of version 2 may have the model type of version 1."""
+    """Ling and Ring. A configuration of version 2 may have the model type of version 1."""
     second = c.data.get("architectures") == ["BailingMoeV2ForCausalLM"]
     return c.plain(FAMILIES["bailing_moe_v2" if second else c.family])
 
@@ -217,7 +217,7 @@ def bailing_moe(c: LayerReader) -> Architecture:
 def gemma4(c: LayerReader) -> Architecture:
     """Gemma 4: layers with full attention have wider heads and fewer key heads.
 
-    In parallel to the dense block, there are experts.
+    Experts run in parallel to the dense block.
 
     In layers with full attention, the values are the keys before norm and rotation. The experts have three additional
     norms. The router scales its input, and scales the output of each expert. Layers that share keys with other layers,

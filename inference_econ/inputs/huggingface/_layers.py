@@ -1,4 +1,4 @@
-"""Reader of the layers that most model families share, and of their parts."""
+"""Reader of the kinds of layers that most model families have, and of the parts of these layers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROUTED = ("n_routed_experts", "num_experts", "num_local_experts")
 
 
 class Layer(NamedTuple):
-    """One layer of a model; equal layers become one block."""
+    """One layer of a model. All equal layers become one :class:`Block`."""
 
     attention: Attention
     feed_forward: FeedForward
@@ -32,7 +32,7 @@ class Layer(NamedTuple):
 
 
 class Architecture(NamedTuple):
-    """Architecture that a family reads from a configuration."""
+    """Layers and further fields of a model, as read from a configuration."""
 
     layers: Sequence[Layer]
     fields: Mapping[str, Any]
@@ -67,8 +67,8 @@ class LayerReader(ConfigReader):
     ) -> Architecture:
         """Architecture with given layers, and with the fields that all configurations have.
 
-        ``tied`` states whether embeddings are tied by default in the published class. ``others`` are fields of the
-        model.
+        ``tied`` states whether embeddings are tied by default in the published class. ``others`` are further fields of
+        the model.
         """
         fields = {
             "hidden_size": self.hidden_size(),
@@ -110,7 +110,10 @@ class LayerReader(ConfigReader):
         )
 
     def stated(self, flag: Flag) -> bool:
-        """Value of a flag: the value in the table, or the value of the configuration key that the table names."""
+        """Value of a family's flag.
+
+        The table of families has the value, or the configuration key that states the value.
+        """
         if isinstance(flag, bool):
             return flag
         ((key, default),) = flag.items()
@@ -137,7 +140,10 @@ class LayerReader(ConfigReader):
         return count
 
     def head_dim(self, *, default: int | None = None) -> int:
-        """Width of a head: the stated width, the default of the class, or the model width divided by the heads."""
+        """Width of a head.
+
+        If the key is missing, the default applies, or else the model width divided by the number of heads.
+        """
         stated = self.size_if("head_dim")
         if stated is not None:
             return stated
@@ -251,7 +257,10 @@ class LayerReader(ConfigReader):
         gated: bool = True,
         **others: Any,
     ) -> ExpertFeedForward:
-        """MoE block. The number of experts is under one of ``count_keys``; other arguments are fields of the block."""
+        """Create an MoE block.
+
+        One of ``count_keys`` states the number of experts; other arguments are fields of the block.
+        """
         count, active = self.size(*count_keys), self.size(*active_keys)
         if active > count:
             self.stop(f"{active_keys[0]} must be <= {count_keys[0]} ({count}), got {active}")
@@ -279,7 +288,7 @@ class LayerReader(ConfigReader):
     def sparse_by_step(self, mixture: FeedForward) -> list[FeedForward]:
         """Feed-forward blocks as in Qwen models: every ``decoder_sparse_step``-th layer has experts.
 
-        Layers in ``mlp_only_layers`` have none.
+        Layers in ``mlp_only_layers`` have no experts.
         """
         step, layers = self.size_or("decoder_sparse_step", default=1), self.layers()
         only = self.numbers("mlp_only_layers") or []
@@ -317,7 +326,7 @@ class LayerReader(ConfigReader):
     def recurrent(
         self, variant: Literal["mamba2", "gated_delta", "kda"], keys: Sequence[str], **others: Any
     ) -> RecurrentMixer:
-        """Recurrent mixer with the sizes in the configuration; other arguments are fields of its class.
+        """Recurrent mixer with the sizes in the configuration; other arguments are fields of :class:`RecurrentMixer`.
 
         ``keys`` are configuration keys for the number and width of value heads, the number and width of key heads, and
         the width of the convolution. Alternative keys are separated by spaces.

@@ -191,7 +191,7 @@ def deepseek(c: LayerReader) -> Architecture:
 
 
 def deepseek_v32(c: LayerReader) -> Architecture:
-    """DeepSeek-V3.2: latent attention to a part of the tokens. An indexer in every layer selects them."""
+    """DeepSeek-V3.2: latent attention to tokens that an indexer in every layer selects."""
     return _latent_model(c, [_latent(c, indexed="full")] * c.layers())
 
 
@@ -259,7 +259,7 @@ def deepseek_v4(c: LayerReader) -> Architecture:
 
 
 def deepseek_v41(c: LayerReader) -> Architecture:
-    """DeepSeek-V4.1: later layers reuse cache entries and indexers of earlier ones; some layers embed n-grams."""
+    """DeepSeek-V4.1: later layers reuse cache entries and indexers of earlier layers; some layers embed n-grams."""
     width = c.size("moe_intermediate_size")
     mixture = c.experts(width, count_keys=("n_routed_experts",), shared=width)
     streams = c.size("hc_mult")
@@ -284,7 +284,7 @@ def deepseek_v41(c: LayerReader) -> Architecture:
 
 
 def _sharing(c: LayerReader) -> list[CompressedAttention]:
-    """Attention of each layer to a window, and to older entries that this layer or an earlier one has cached."""
+    """Attention of each layer to a window, and to older entries that this layer or an earlier layer has cached."""
     layers, ratios = c.layers(), c.numbers("compress_ratios") or []
     keepers, pickers = c.numbers("kv_source_layer_ids") or [], c.numbers("index_source_layer_ids") or []
     _, chooser = c.find("candidate_source_layer_id")

@@ -1,7 +1,8 @@
-"""Reader of one configuration, which notes the keys that it reads; and the table of model families.
+"""Reader of a configuration that records which keys were read, and the table of model families.
 
 ``families.toml`` has an entry for each ``model_type``. The fields of :class:`ArchitectureFamily` describe most
-families. For a family that needs a function, the entry has its name and the keys that it ignores.
+families. For other families, the entry names the function that reads the configuration, and the keys that the function
+ignores.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _WITHOUT_SHAPE, _ENDINGS = frozenset(TABLE["without_shape"]), tuple(TABLE["endin
 
 
 class ConfigReader:
-    """Configuration of one model. The reader notes which keys were read.
+    """Configuration of one model, with a record of the keys that were read.
 
     Parameters
     ----------
@@ -36,7 +37,7 @@ class ConfigReader:
     family : str
         ``model_type`` in messages.
     outer : mapping
-        Configuration that contains the text part, for keys that may be at either level.
+        Full configuration if ``data`` is its text part; some keys may be in either of them.
     """
 
     def __init__(self, data: Mapping[str, Any], file: str, family: str, outer: Mapping[str, Any] | None = None) -> None:
@@ -65,12 +66,12 @@ class ConfigReader:
         return first, self.data[first]
 
     def size_if(self, *keys: str) -> int | None:
-        """Positive integer; None if the key is absent or null."""
+        """Value of the first given key that is set, a positive integer; None if no key is set."""
         key, value = self.find(*keys)
         return None if value is None else self._whole(key, value, 1)
 
     def size(self, *keys: str) -> int:
-        """Positive integer; a missing key is an error."""
+        """Value of the first given key that is set, a positive integer. If no key is set, an error is raised."""
         value = self.size_if(*keys)
         if value is None:
             stated = next((key for key in keys if key in self.data), None)
@@ -78,19 +79,22 @@ class ConfigReader:
         return value
 
     def size_or(self, *keys: str, default: int) -> int:
-        """Positive integer; if the key is missing, the default of the published class."""
+        """Value of the first given key that is set, a positive integer; else ``default``, from the published class."""
         value = self.size_if(*keys)
         return self.without(keys[0], default) if value is None else value
 
     def whole(self, *keys: str, default: int = 0) -> int:
-        """Non-negative integer; if the key is missing, zero or another default of the published class."""
+        """Value of the first given key that is set, an integer >= 0; else ``default``, from the published class."""
         key, value = self.find(*keys)
         if value is None:
             return self.without(keys[0], default) if default else 0
         return self._whole(key, value, 0)
 
     def flag(self, key: str, *, default: bool) -> bool:
-        """Boolean; null is rejected, as by the published classes."""
+        """Boolean value of a key, or the default if the key is missing.
+
+        Null is rejected, as in the published classes.
+        """
         _, value = self.find(key)
         if value is None and key in self.data:
             self.stop(f"{key} is null; true or false is needed")
@@ -110,19 +114,19 @@ class ConfigReader:
             self.stop(f"{key} is {_short(value)}; only {listed} is understood")
 
     def skip(self, *keys: str) -> None:
-        """Note that keys were read. The keys change no shape in this family."""
+        """Mark keys as read without using their values, because the keys change no shape in this family."""
         self.read.extend(key for key in keys if key in self.data and key not in self.read)
 
     def unused(self, *keys: str) -> None:
-        """Note that sizes were read which this family does not use. The values of these sizes must be integers."""
+        """Mark the keys of sizes that this family does not use as read. The values must be integers."""
         for key in keys:
             # Published classes divide by the number of KV heads, even where no parameter depends on it.
             self.size_if(key) if key == "num_key_value_heads" else self.whole(key)
 
     def without(self, key: str, default: T) -> T:
-        """Use the default of the class for a missing key, and record it; None if the class has no such part.
+        """Return the default of the published class for a missing key. The default is recorded for messages.
 
-        Published classes with a default reject null.
+        If the default is not None, a key with the value null is rejected, as in the published classes.
         """
         if self.data.get(key, default) is None and default is not None:
             self.stop(f"{key} is null; state a value or remove the key")
@@ -162,20 +166,21 @@ class ConfigReader:
         return list(value)
 
     def marks(self, key: str, words: tuple[str, str], default: Sequence[bool], numbers_key: str = "") -> list[bool]:
-        """Booleans, one per layer: from a list of two words, from a list of 0 and 1 under another key, or default."""
+        """One boolean per layer: from words under ``key``, from a list of 0 and 1 under ``numbers_key``, or
+        ``default``."""
         kinds = self.words(key, words, len(default))
         numbers = self.stated_marks(numbers_key, len(default)) if numbers_key and self.has(numbers_key) else default
         return list(numbers) if kinds is None else [kind == words[1] for kind in kinds]
 
     def stated_marks(self, key: str, layers: int) -> list[bool]:
-        """Booleans, one per layer, from a list of 0 and 1."""
+        """One boolean per layer, from a list of 0 and 1 under a key."""
         numbers = self.numbers(key)
         if numbers is None or len(numbers) != layers or not set(numbers) <= {0, 1}:
             self.stop(f"{key} must have 0 or 1 for each of {layers} layers, got {numbers}")
         return [number == 1 for number in numbers]
 
     def numbers(self, key: str) -> list[int] | None:
-        """List of integers; None if the key is absent."""
+        """List of integers under a key; None if the key is absent."""
         _, value = self.find(key)
         if value is None:
             return None
@@ -184,7 +189,10 @@ class ConfigReader:
         return [self._whole(key, entry, 0) for entry in value]
 
     def tied(self, *, default: bool) -> bool:
-        """True if input and output embedding are one matrix; the key may be at either level."""
+        """True if input and output embedding are one matrix.
+
+        The text part or the full configuration may contain the key.
+        """
         key = "tie_word_embeddings"
         around = ConfigReader(self.outer, self.file, self.family).flag(key, default=default)
         inner = self.flag(key, default=around)
@@ -207,7 +215,7 @@ class ConfigReader:
         Raises
         ------
         SpecError
-            If there are such keys; the message names all of them.
+            If the configuration has such keys; the message names all of them.
         """
         mistakes = []
         for key in self.unread():
@@ -257,7 +265,7 @@ Flag = bool | Mapping[str, bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchitectureFamily:
-    """Entry of the table of families. Defaults of the fields describe Llama without biases."""
+    """Entry of the table of model families. The defaults of the fields describe Llama without biases."""
 
     about: str
     """Models of the family, and their special properties."""
@@ -283,7 +291,10 @@ class ArchitectureFamily:
     assume: Mapping[str, int] = field(default_factory=dict)
     """Defaults of the published class for keys that published files may omit [1]."""
     inside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Rules for mappings inside the configuration, by key; only ``only`` and ``skip`` are valid in them."""
+    """Rules for mappings inside the configuration, by key.
+
+    In these rules, the only valid fields are ``only`` and ``skip``.
+    """
     qkv_bias: Flag = False
     """True if queries, keys and values have biases."""
     output_bias: Flag = False
@@ -311,11 +322,11 @@ class ArchitectureFamily:
     window: int | str | None = None
     """Window that the published class has by default [tokens].
 
-    ``stated``: no default. ``qwen``: see :meth:`LayerReader.qwen_windows`. ``null_is_none``: windows in a periodic
-    pattern; none if the key is null.
+    ``stated``: no default. ``qwen``: see :meth:`LayerReader.qwen_windows`. ``null_is_none``: windows follow a periodic
+    pattern, and a null key means no windows.
     """
     period: int | None = None
-    """Number of layers in a period of the pattern by default [1].
+    """Number of layers in a period of the pattern of windows by default [1].
 
     All layers of a period except the last layer have a window.
     """
@@ -348,7 +359,7 @@ class ArchitectureFamily:
     positions: str = ""
     """Key for the number of learned positions."""
     more_positions: int = 0
-    """Number of positions in addition to the value of this key [1]."""
+    """Number of learned positions in addition to the value of the key that ``positions`` names [1]."""
     max_context: str = ""
     """Key for the longest context."""
 

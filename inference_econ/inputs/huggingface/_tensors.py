@@ -1,4 +1,4 @@
-"""Reader of architectures without a known family.
+"""Reader of the architecture of models whose family is unknown.
 
 The reader uses the names and shapes of the tensors in the checkpoint.
 
@@ -131,7 +131,7 @@ def _usual(tensor: Tensor) -> bool:
 def _attention(c: LayerReader, roles: Roles, hidden: int, window: int | None) -> Attention:
     """Attention of a layer, given its projections.
 
-    For recurrences, or if the projections form no heads, there is none.
+    The result is ``NoAttention`` for recurrences, and for projections that cannot be divided into heads.
     """
     if any(_RECURRENT.search(tensor.name) for tensor in roles.get("", ())) or "heads out" not in roles:
         return NoAttention(kind="none")
@@ -169,7 +169,10 @@ def _attention(c: LayerReader, roles: Roles, hidden: int, window: int | None) ->
 
 
 def _latent(c: LayerReader, roles: Roles, hidden: int) -> LatentAttention:
-    """Latent attention of a layer. Ranks, number of heads and widths are derived from shapes if these are known."""
+    """Latent attention of a layer.
+
+    Ranks, number of heads and widths are derived from tensor shapes if the shapes are known.
+    """
     rank = _elements(roles, "latent norm") or c.size("kv_lora_rank")
     query_rank = (_elements(roles, "query latent norm") or c.size("q_lora_rank")) if "query down" in roles else None
     rope = max(_rows(roles, "latent down", hidden) - rank, 0) or c.whole("qk_rope_head_dim")
@@ -225,7 +228,10 @@ def _feed_forward(c: LayerReader, roles: Roles, hidden: int) -> FeedForward:
 
 
 def _matrices(tensors: Sequence[Tensor]) -> int:
-    """Number of matrices in a block or an expert that multiply the residual stream; stacked ones count separately."""
+    """Number of matrices in a block or an expert that multiply the residual stream.
+
+    A stacked gate and up matrix is two.
+    """
     names = {re.sub(r"experts\.\d+", "experts.N", _IN_LAYER.sub(r"\2", tensor.name)) for tensor in tensors}
     return 2 if any("gate_" in name and "up" in name for name in names) else len(names)
 
@@ -235,7 +241,7 @@ def _elements(roles: Roles, role: str) -> int:
 
 
 def _rows(roles: Roles, role: str, hidden: int) -> int:
-    """Rows of the matrices of a role that the residual stream is multiplied with [1]; 0 if no shape is known."""
+    """Total rows of a role's matrices that multiply the residual stream [1]; 0 if no shape is known."""
     return _elements(roles, role) // hidden
 
 
@@ -258,9 +264,9 @@ def less_stored(file: str, model: ModelSpec, checkpoint: Checkpoint) -> str:
 def unknown_parts(model: ModelSpec, checkpoint: Checkpoint, *, by_family: bool) -> list[UnknownPart]:
     """Parts of a checkpoint that the parameter count of a model does not include.
 
-    Tensors with uncommon names are listed separately if they explain the difference between checkpoint and parameter
-    count, else as a single entry. Models of known families also have tensors with uncommon names. Uncommon tensors are
-    ignored if the shapes do not determine their parameters.
+    If tensors with uncommon names explain the difference between checkpoint and parameter count, each is one part.
+    Otherwise they are one part together. For a known family, tensors without known shapes are ignored, because known
+    families also have uncommon names.
     """
     if not checkpoint.elements:
         # The total size determines the unknown part if no shapes are known.
@@ -304,6 +310,6 @@ def unknown_parts(model: ModelSpec, checkpoint: Checkpoint, *, by_family: bool) 
 
 
 def _modules(families: Iterable[str]) -> str:
-    """Short names of modules, for tensors that form one part."""
+    """Name of a part with several tensors: short names of its first two modules, and the number of further modules."""
     modules = list(dict.fromkeys(re.sub(r"(\.N\.\w+)\..*", r"\1", family) for family in families))
     return " with ".join(modules[:2]) + (f" and {len(modules) - 2} more" if modules[2:] else "")
