@@ -1,9 +1,10 @@
 """Conversion of common names of models, chips and files to catalog names.
 
 Case, separators and the organization in a model's name are ignored. A catalog name, the title of an entry or its
-Hugging Face id always means that entry. Names that are not exact are converted, and a note is logged. A name that fits
-several entries causes an error, which lists the entries. Synonyms are in ``scenarios/measured/names.yaml``. The reader
-of measurements also uses ``names.yaml``. For a name that fits several entries, this reader takes the most common entry.
+Hugging Face id always means that entry. A name that is not exact is converted to a catalog name, and a note is logged.
+A name that fits several entries causes an error, which lists the entries. Synonyms are in
+``scenarios/measured/names.yaml``. The reader of measurements also uses ``names.yaml``. For a name that fits several
+entries, this reader takes the most common entry.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ EIGHT_BIT_FLOATS = frozenset(name for name, row in FORMATS.items() if row.bits =
 
 
 def has_other_width(bare: str) -> bool:
-    """True if a checkpoint's name contains a weight width that belongs to none of the known formats.
+    """True if a checkpoint's name states a number of bits per weight that no known format has.
 
     Examples
     --------
@@ -82,7 +83,7 @@ def plain(text: str) -> str:
 
 
 def format_in(text: str) -> str | None:
-    """Number format that a lower-case text contains; None if it contains none."""
+    """Number format that a lower-case text contains; None if the text contains no format."""
     for name, spellings in _FORMATS:
         if any(spelling in text for spelling in spellings):
             return name
@@ -157,7 +158,7 @@ class _Entry(NamedTuple):
 
     title: str
     repository: str
-    """Hugging Face id; empty if it has none."""
+    """Hugging Face id; empty if the entry has no id."""
     format: str
     """Number format of most of the published weights; empty for chips."""
 
@@ -217,7 +218,7 @@ def meant(kind: Kind, text: str) -> Meaning | None:
 def split_quantization(text: str) -> tuple[str, str] | None:
     """Split a GGUF repository or Ollama tag into model and quantization; None for other names.
 
-    The quantization is empty if the text contains none.
+    The quantization is empty if the text does not state one.
 
     Examples
     --------
@@ -262,7 +263,7 @@ def format_of_quantization(quantization: str) -> str:
 
 
 def _meant_quantized(text: str, bare: str, quantization: str) -> Meaning | None:
-    """Catalog entry for a GGUF repository or an Ollama tag, with the format of its quantization."""
+    """Catalog entry for a GGUF repository or an Ollama tag, with the number format of the quantization."""
     called = meant("models", bare)
     if called is None:
         return None
@@ -328,7 +329,7 @@ def _own_spellings(kind: Kind) -> dict[str, str]:
 
 
 def _in_format(text: str, name: str) -> Meaning | None:
-    """Entry for a checkpoint. If the name of the checkpoint contains a number format, the result has this format."""
+    """Catalog entry for a checkpoint, in the number format that the checkpoint's name contains."""
     bare = text.rsplit("/", 1)[-1].lower()
     written, native = format_in(bare), _entries("models")[name].format
     written = "nvfp4" if written == "fp4" else written  # suffix of checkpoints that NVIDIA's tools quantized
@@ -383,7 +384,7 @@ def _words(title: str) -> Iterator[str]:
 
 
 def _refuse(kind: Kind, text: str, able: list[str]) -> None:
-    """Raise an error that lists the entries which an ambiguous text could mean; do nothing if there are none."""
+    """Raise an error that lists the entries which an ambiguous text could mean; do nothing if ``able`` is empty."""
     titles = [f"{name} ({_entries(kind)[name].title})" for name in able]
     if titles:
         ask = "name one" if len(able) > 1 else "write that if it is meant"
@@ -411,11 +412,12 @@ class MeasuredNames(Spec):
     hardware: dict[str, Spellings]
     """Other names of chips, by catalog name."""
     plain_hardware: Spellings
-    """Catalog names of chips that have several boards. If a user omits the board, the chip in this list is meant."""
+    """Catalog names of the boards that are meant if a user gives the name of a chip without its board (``H100``)."""
     checkpoints: dict[str, dict[str, str]]
-    """Catalog names of checkpoints in another format than their model, by catalog name of the model and format."""
+    """Catalog names of checkpoints whose number format differs from their model's entry, by catalog name and format."""
     formats: dict[str, dict[str, str]]
-    """Number formats that a model's publisher calls by another name, by catalog name of the model and format name."""
+    """Number formats for which a publisher uses another name, by catalog name of the model and published format
+    name."""
     prefill_first: Spellings
     """Engines that pause decoding until all waiting prompts are processed; an entry may name a version series."""
     compiled: Spellings

@@ -24,10 +24,10 @@ _Text = Annotated[str, Field(min_length=1)]
 
 
 class Offer(Spec):
-    """Offer of one provider for one model on one day."""
+    """Published API offer: token prices, and measured speed if known, of one provider for one model on one day."""
 
     provider: _Text
-    """Provider."""
+    """Name of the API provider."""
     model: str = ""
     """Catalog name of the model; empty for models with an unpublished architecture."""
     model_as_written: _Text
@@ -39,7 +39,7 @@ class Offer(Spec):
     ttft_seconds: _Positive | None = None
     """Time to first token, as measured by a client; None if not measured [s]."""
     hours: Literal["peak", "off-peak"] | None = None
-    """Hours in which the price applies; absent if it always does."""
+    """Hours in which the price applies; absent if the price always applies."""
     dollars_per_million_input_tokens: _Positive
     """Price of uncached input tokens [USD per 1e6 tokens]."""
     dollars_per_million_cached_input_tokens: _Positive | None = None
@@ -54,7 +54,7 @@ class Offer(Spec):
 
 class _Offers(Spec):
     offers: Annotated[tuple[Offer, ...], Field(strict=False)]
-    """Offers, in the order of the table."""
+    """API offers, in the order of the table."""
 
 
 #: Columns that contain numbers; all other columns are text.
@@ -62,7 +62,7 @@ _NUMBERS = tuple(name for name in Offer.model_fields if name.startswith(("dollar
 
 
 def read_offers(path: Path) -> tuple[Offer, ...]:
-    """Read offers from a CSV file with one column per field of :class:`Offer`; blank cells are omitted.
+    """Read API offers from a CSV file with one column per field of :class:`Offer`; blank cells are omitted.
 
     Raises
     ------
@@ -76,12 +76,12 @@ def read_offers(path: Path) -> tuple[Offer, ...]:
 
 
 def own_file() -> Path:
-    """File with the user's own offers, which ``inference-econ list offers --refresh`` writes."""
+    """File with the user's own API offers, which ``inference-econ list offers --refresh`` writes."""
     return user_folder("XDG_CONFIG_HOME", ".config") / "inference_econ" / "offers.csv"
 
 
 def known_offers() -> tuple[Offer, ...]:
-    """Offers of ``scenarios/measured/offers.csv``, followed by the offers in the user's file.
+    """API offers in ``scenarios/measured/offers.csv``, followed by the API offers in the user's file.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def known_offers() -> tuple[Offer, ...]:
 
 
 def latest(offers: Iterable[Offer]) -> tuple[Offer, ...]:
-    """Offers on the last recorded day, for each provider, model and hours of the day; sorted by output price."""
+    """Newest API offer for each provider, model and hours of the day, sorted by output price."""
     days: dict[tuple[str, str, str | None], Offer] = {}
     for offer in offers:
         key = (offer.provider.lower(), offer.model_as_written, offer.hours)
@@ -136,7 +136,7 @@ _FORMS = (
 
 
 def read_snapshot(path: Path | str, date: str | None = None) -> tuple[Offer, ...]:
-    """Read offers from a snapshot of a price list.
+    """Read API offers from a snapshot of a price list.
 
     Parameters
     ----------
@@ -148,12 +148,12 @@ def read_snapshot(path: Path | str, date: str | None = None) -> tuple[Offer, ...
     Returns
     -------
     tuple of Offer
-        Offers in the order of the file, with catalog names of known models. Offers without a price are left out.
+        API offers in the order of the file, with catalog names of known models.
 
     Raises
     ------
     InputError
-        If the file cannot be read, has another format, or has no date.
+        If the file cannot be read, has another format, or has no prices or no date.
     SpecError
         The message lists invalid prices and dates with their entries.
     """
@@ -183,9 +183,9 @@ def read_snapshot(path: Path | str, date: str | None = None) -> tuple[Offer, ...
 
 
 def _models_dev(file: Path, text: str) -> Iterator[tuple[str, dict[str, object]]]:
-    """Rows of offers in JSON from models.dev.
+    """Fields of each API offer in JSON from models.dev, with the place of the offer.
 
-    Models with a price of 0 are omitted. Models with a price of 0 are free, or billed monthly.
+    Models without a price above 0 are omitted, because they are free or billed monthly.
     """
     try:
         data = json.loads(text)
@@ -212,7 +212,7 @@ def _models_dev(file: Path, text: str) -> Iterator[tuple[str, dict[str, object]]
 
 
 def _table(file: Path, text: str) -> Iterator[tuple[str, dict[str, object]]]:
-    """Rows of a CSV table, without blank cells."""
+    """Fields of each row of a CSV table, without blank cells, and the line of the row."""
     reader = csv.DictReader(io.StringIO(text, newline=""))
     header = [name.strip().lower() for name in reader.fieldnames or ()]
     missing = [name for name in _NEEDED if name not in header]

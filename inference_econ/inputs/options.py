@@ -1,7 +1,7 @@
 """Options of commands and queries, declared once with group, type, help text, and the fields that they set.
 
-The command line, the HTTP API, scenarios and what-ifs read options from the table ``options.csv``. Options of a single
-command are declared with the command.
+The command line, the HTTP API, scenarios and what-if studies use the table ``options.csv``. Options of a single command
+are declared with the command.
 """
 
 from __future__ import annotations
@@ -36,17 +36,18 @@ class Option(NamedTuple):
     typed: str
     """Spelling on the command line, if it differs from the Python name."""
     default: str
-    """Default value; empty for none."""
+    """Default value; empty if the option has no default."""
     shown: bool
     """True if the help shows the default."""
     counted: str
-    """Kind of frontier for which the option is valid, ``services`` or ``decode_steps``; empty for both."""
+    """Kind of frontier for which the option is valid: ``services`` or ``decode_steps``; empty if valid for both
+    kinds."""
     what_if: str
-    """Field of a specification that the option sets, as ``--set`` does; empty for none."""
+    """Field of a specification that the option sets, as ``--set`` does; empty if the option sets no field."""
     number: bool
-    """True if the value is a number that uncertainty studies and what-ifs may vary."""
+    """True if the value is a number that uncertainty studies and what-if studies may vary."""
     good: str
-    """Direction in which no result gets slower or more expensive: ``high``, ``low``, or empty if it depends."""
+    """``high`` or ``low`` if higher or lower values never make a result slower or more expensive; empty otherwise."""
     help: str
     """Text of the help and the HTTP API, with the unit; the default is in brackets."""
 

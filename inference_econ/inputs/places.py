@@ -32,21 +32,21 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 class Meaning(NamedTuple):
-    """Catalog entry that a text means."""
+    """Catalog entry to which a name from a user refers."""
 
     name: str
     """Catalog name, or the name of another checkpoint that has the sizes of the entry."""
     remark: str = ""
-    """Note about the meaning of the text; empty if it is obvious."""
+    """Note that states how the user's name was interpreted; empty for exact names."""
     base: str = ""
-    """Catalog name of the model, if the text is another checkpoint."""
+    """Catalog name of the model, if the user named another checkpoint of this model."""
     weights: str = ""
-    """Weight format of a checkpoint; empty if it has the format of the entry."""
+    """Weight format of the checkpoint; empty if the checkpoint has the format of the catalog entry."""
 
 
 @cache
 def folder(kind: Kind) -> Path:
-    """Folder with the files of one kind, in the installed package or in a checkout.
+    """Folder with the files of one kind of catalog entry, in the installed package or in a checkout.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def folder(kind: Kind) -> Path:
 
 
 def user_folder(variable: str, usual: str) -> Path:
-    """Folder of the user.
+    """Folder in which the program stores files of the user.
 
     Parameters
     ----------
@@ -75,7 +75,8 @@ def user_folder(variable: str, usual: str) -> Path:
     Returns
     -------
     Path
-        Folder, which may not exist. For a user without a home, it is below ``/dev/null``, where no file can exist.
+        Folder, which may not exist. For a user without a home, the folder is below ``/dev/null``, where no file can
+        exist.
     """
     given = Path(os.environ.get(variable, ""))
     try:
@@ -92,13 +93,13 @@ def is_shipped(path: Path) -> bool:
 
 @cache
 def names(kind: Kind) -> tuple[str, ...]:
-    """Names of the entries of one kind, including entries of plug-ins, sorted."""
+    """Names of the catalog entries of one kind, including entries of plug-ins, sorted."""
     return tuple(files(kind))
 
 
 @cache
 def files(kind: Kind) -> Mapping[str, Path]:
-    """Files of one kind by name, including files of plug-ins, sorted.
+    """Files of one kind of catalog entry by name, including files of plug-ins, sorted.
 
     Raises
     ------
@@ -124,7 +125,7 @@ def files(kind: Kind) -> Mapping[str, Path]:
 
 
 def _below(root: Path) -> Iterator[tuple[str, Path]]:
-    """Files below a folder by name."""
+    """Name and path of each YAML file below a folder."""
     return ((path.relative_to(root).with_suffix("").as_posix(), path) for path in root.rglob("*.yaml"))
 
 

@@ -29,7 +29,7 @@ Read = Callable[[str], Iterable[Mapping[str, str]] | None]
 
 
 class Folder(NamedTuple):
-    """Catalog files of an installed package."""
+    """Folder with the catalog files of a plug-in package."""
 
     origin: str
     """Name and version of the package, for messages."""
@@ -37,7 +37,7 @@ class Folder(NamedTuple):
 
 
 class MeasurementReader(NamedTuple):
-    """Function of an installed package that reads measurements."""
+    """Function of a plug-in package that reads measurements."""
 
     origin: str
     """Name and version of the package, for messages."""
@@ -51,7 +51,7 @@ def folders() -> tuple[Folder, ...]:
     Raises
     ------
     InputError
-        If a package cannot be found, or has none of :data:`FOLDERS`.
+        If a package cannot be found, or contains no folder of :data:`FOLDERS`.
     """
     found = []
     for entry in _entries(CATALOG):

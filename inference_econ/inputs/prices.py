@@ -42,7 +42,7 @@ class HourPrice:
 
     dollars: float
     kind: str = GIVEN
-    """One of :data:`KINDS`, :data:`OWNED`, :data:`GIVEN` or :data:`UNPRICED`."""
+    """Kind of price: one of :data:`KINDS`, :data:`OWNED`, :data:`GIVEN` or :data:`UNPRICED`."""
     date: str | None = None
     """Date of observation, or ``undated``."""
     verified: bool | None = None
@@ -52,7 +52,7 @@ class HourPrice:
     where: str = ""
     """Location inside the reference."""
     seller: str = ""
-    """One of :data:`SELLERS`; empty if unknown."""
+    """Kind of seller: one of :data:`SELLERS`; empty if unknown."""
     years: int | None = None
     """Term of the contract [years]; None if unknown, or for a contract without a term."""
 
@@ -63,7 +63,7 @@ class HourPrice:
 
     @property
     def label(self) -> str:
-        """Kind as text. A contract with a term also has the term, and a total cost of ownership also has the owner."""
+        """Kind of price as text, with the term of a contract, or with the owner for a total cost of ownership."""
         kind = self.kind.replace("_", "-")
         if self.kind == "tco":
             return f"TCO of a {self.seller}"
@@ -80,20 +80,23 @@ class HourPrice:
 
     @property
     def is_recent(self) -> bool:
-        """True for a verified on-demand offer of the last quarter."""
+        """True for a verified on-demand price of the last quarter."""
         return self.kind == "on_demand" and not self.doubt and str(self.date) >= _SINCE
 
     @property
     def order(self) -> int:
         """Rank of the price by its kind. Only prices of equal rank are compared.
 
-        A price that the user gave has the rank of an on-demand offer.
+        A price that the user gave has the rank of an on-demand price.
         """
         return (*KINDS, OWNED, UNPRICED).index(KINDS[0] if self.kind == GIVEN else self.kind)
 
     @property
     def mark(self) -> str:
-        """Mark of the price in tables: its kind, or the date of an old on-demand offer; empty for a recent one."""
+        """Mark of the price in tables: its kind, or the date of an old on-demand price.
+
+        Recent and user-given prices have no mark.
+        """
         if self.kind == GIVEN or self.is_recent:
             return ""
         return str(self.date) if self.kind == "on_demand" else self.kind
@@ -123,12 +126,12 @@ def listed(chip: HardwareSpec) -> tuple[HourPrice, ...]:
 
 
 def best(chip: HardwareSpec) -> HourPrice | None:
-    """Default price of a chip; None if its file lists none. See :func:`typical`."""
+    """Default price of a chip; None if the chip's file lists no price. See :func:`typical`."""
     return typical(listed(chip))
 
 
 def of_kind(chip: HardwareSpec, kind: str) -> HourPrice | None:
-    """Typical price of a kind; None if the file of the chip has none of this kind.
+    """Typical price of a kind; None if the file of the chip has no price of this kind.
 
     The kind may be limited to a seller (``tco:neocloud``), or to a seller and a source.
     """
@@ -136,12 +139,12 @@ def of_kind(chip: HardwareSpec, kind: str) -> HourPrice | None:
 
 
 def typical(prices: Iterable[HourPrice]) -> HourPrice | None:
-    """Median of the on-demand offers of the last quarter; None without prices.
+    """Median of the verified on-demand prices of the last quarter; None if ``prices`` is empty.
 
-    The last quarter is the 92 days until :data:`NEWEST`, so that results depend only on the files. Without on-demand
-    offers, the first kind in :data:`KINDS` that has prices is used. Dated and verified prices are preferred, and the
-    result is the median of the newest such prices. For an even number of prices, the result is the lower middle price,
-    because this price is an actual offer with a source.
+    The last quarter is the 92 days until :data:`NEWEST`, so that results depend only on the files. Without such prices,
+    the result is the median of the newest prices of one kind. Dated and verified prices have priority, and then the
+    first kind in :data:`KINDS`. For an even number of prices, the result is the lower middle price, because this price
+    has a source.
     """
     by_cost = sorted(prices, key=lambda price: price.dollars)
     first = min(map(_rank, by_cost), default=None)
@@ -187,7 +190,7 @@ def checked(text: str) -> str:
     Raises
     ------
     InputError
-        If the text is neither.
+        If the text is neither a kind of price nor an amount.
     """
     kind = text.strip().replace("-", "_").lower()
     if kind in (*KINDS, OWNED, ALIKE, UNPRICED, *_CLASSES) or kind.rpartition(":")[0] in _CLASSES:
@@ -209,9 +212,9 @@ def checked(text: str) -> str:
 
 
 def priced_alike(chips: Iterable[HardwareSpec], price: T) -> T | str:
-    """Price that a query requests for several chips. All values except ``alike`` are returned unchanged.
+    """Replace the price ``alike`` by a kind, seller and source for which all chips have prices.
 
-    ``alike`` is replaced by the kind, seller and source for which all chips have prices.
+    All other prices are returned unchanged.
 
     Raises
     ------

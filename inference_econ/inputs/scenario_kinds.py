@@ -42,7 +42,7 @@ HourRate = Annotated[
 
 
 def _of_mean(value: object) -> object:
-    """Latency of an SLO, without the prefix ``mean:`` if it has one."""
+    """Remove the prefix ``mean:`` from the text of a latency SLO."""
     if not isinstance(value, str):
         return value
     try:
@@ -62,7 +62,7 @@ Printed = Annotated[str, Field(pattern=r"^-?\d+(\.\d+)?$")]
 
 
 def _current_arrangement(name: object) -> object:
-    """Current name of an arrangement of prefill and decode. For an old name, a note is logged."""
+    """Current name for a value of ``arrangement``. For an old name, a note is logged."""
     current = OLD_ARRANGEMENTS.get(name) if isinstance(name, str) else None
     if current is None:
         return name
@@ -81,7 +81,7 @@ RENAMED = {"accelerators": "instance_gpus", "max_accelerators": "max_instance_gp
 
 
 class SamplingSpec(Spec):
-    """Series of latency limits at equal ratios, which select points of the frontier.
+    """Latency limits with a constant ratio between neighbors. Each limit selects a point of the frontier.
 
     The published study uses 1,000 limits over two powers of ten.
     """
@@ -93,7 +93,7 @@ class SamplingSpec(Spec):
 
 
 class Settings(Spec):
-    """Settings of one series. Missing settings are taken from ``common`` of the scenario."""
+    """Settings of one :class:`Series`. Missing settings are taken from ``common`` of the scenario."""
 
     moved: ClassVar[Mapping[str, str]] = RENAMED
 
@@ -112,20 +112,26 @@ class Settings(Spec):
     """
     arrangement: ArrangementName | None = None
     """Arrangement of prefill and decode: ``aggregated``, ``disaggregated``, or the better of the two (``both``, the
-    default). Services only."""
+    default).
+
+    Valid only for frontiers of services.
+    """
     any_group: bool | None = None
-    """True to include disaggregated deployments that no published recipe has. Services only."""
+    """True to include disaggregated deployments that no published recipe has. Valid only for frontiers of services."""
     evidence: Literal["measured", "near"] | None = None
     """Restriction of the search to deployments that were measured, or that are similar to measured ones.
 
-    Services only.
+    Valid only for frontiers of services.
     """
     gpus: Count | None = None
-    """Maximum number of GPUs of one deployment [1]. Services only."""
+    """Maximum number of GPUs of one deployment [1]. Valid only for frontiers of services."""
     speculate: bool | None = None
-    """False to disable speculative decoding. By default, the recipes of the engines decide. Services only."""
+    """False to disable speculative decoding.
+
+    By default, the recipes of the engines decide. Valid only for frontiers of services.
+    """
     changes: tuple[str, ...] = Field(default=(), strict=False)
-    """What-ifs: ``assumptions.host.launch=0 us``."""
+    """Fields of specifications to override: ``assumptions.host.launch=0 us``."""
     weights: Dtype | None = None
     """Number format of the weights; by default the published one."""
     activations: Dtype | None = None
@@ -133,34 +139,43 @@ class Settings(Spec):
     kv: Dtype | None = None
     """Number format of the KV cache."""
     context: Tokens | None = None
-    """Cached tokens per sequence [tokens]. Decode steps only."""
+    """Cached tokens per sequence [tokens]. Valid only for frontiers of decode steps."""
     contexts: Mix | None = None
-    """Different contexts in one batch [tokens], each with its number or share of sequences [1]. Decode steps only."""
+    """Different contexts in one batch [tokens], each with its number or share of sequences [1].
+
+    Valid only for frontiers of decode steps.
+    """
     isl: Tokens | None = None
     """Input tokens per request [tokens]."""
     osl: Positive | None = None
     """Output tokens per request [tokens]."""
     traffic: str | None = None
-    """Name or path of a workload, which replaces lengths. Services only."""
+    """Name or path of a workload, which replaces lengths. Valid only for frontiers of services."""
     price: HourRate | None = None
     """Price of an accelerator-hour [USD/h] or a node-hour (``23.60/node``), or a kind of price (``on_demand``,
-    ``owned``). By default, the best price in the chip's file."""
+    ``owned``).
+
+    By default, a typical price in the chip's file.
+    """
     decode_only: bool | None = None
-    """True to evaluate only decode steps, without prefill. The grid of the published study implies it."""
+    """True to evaluate only decode steps, without prefill. ``grid: paper`` also evaluates only decode steps."""
     ttft: MeanPromise | None = None
-    """SLO on the mean time to first token, without queueing [s]. Services only."""
+    """SLO on the mean time to first token, without queueing [s]. Valid only for frontiers of services."""
     tpot: MeanPromise | None = None
-    """SLO on the mean time per output token [s]. Services only."""
+    """SLO on the mean time per output token [s]. Valid only for frontiers of services."""
     e2e: MeanPromise | None = None
-    """SLO on the mean time to the last token [s]. Services only."""
+    """SLO on the mean time to the last token [s]. Valid only for frontiers of services."""
     cached: Tokens | None = None
-    """Prompt tokens in the prefix cache [tokens]. Services only."""
+    """Prompt tokens in the prefix cache [tokens]. Valid only for frontiers of services."""
     shared_prefix: Tokens | None = None
-    """Tokens at the start of every prompt that are equal for all requests [tokens]. Services only."""
+    """Tokens at the start of every prompt that are equal for all requests [tokens].
+
+    Valid only for frontiers of services.
+    """
     slots: Count | None = None
-    """Maximum concurrent requests of an instance [1]. Services only."""
+    """Maximum concurrent requests of an instance [1]. Valid only for frontiers of services."""
     max_tokens_per_second: Positive | None = None
-    """Demand: maximum output rate [tokens/s]. Decode steps only."""
+    """Demand: maximum output rate [tokens/s]. Valid only for frontiers of decode steps."""
     grid: GridName | None = None
     """Grid of layouts and batches: the published study's logarithmic grid (``paper``), or integers (``whole``)."""
     pipeline: bool | None = None
@@ -168,18 +183,20 @@ class Settings(Spec):
     max_instance_gpus: Positive | None = None
     """Maximum number of accelerators in one instance [1]."""
     tp: Degree | None = None
-    """Tensor-parallel degree, or ``any`` to search over it [1]. If tp, dp or pp is set, the degrees that are not set
-    are 1."""
+    """Tensor-parallel degree, or ``any`` to search all degrees [1].
+
+    If tp, dp or pp is set, the degrees that are not set are 1.
+    """
     dp: Degree | None = None
-    """Attention-DP groups per pipeline stage, or ``any`` [1]."""
+    """Attention-DP groups per pipeline stage, or ``any`` to search all numbers [1]."""
     pp: Degree | None = None
-    """Pipeline stages, or ``any`` [1]."""
+    """Number of pipeline stages, or ``any`` to search all numbers [1]."""
     ep: Degree | None = None
-    """Expert-parallel ranks of a stage [1]; by default, the best number."""
+    """Expert-parallel ranks of a stage [1]; by default, the best number of ranks."""
     dcp: Count | None = None
     """Attention ranks that split the cached tokens of a sequence in decode [1]; 1 by default."""
     batch: Positive | None = None
-    """Number of sequences that an instance decodes together [1]. Decode steps only."""
+    """Number of sequences that an instance decodes together [1]. Valid only for frontiers of decode steps."""
     instance_gpus: Positive | None = None
     """Number of accelerators in one instance [1]."""
     draft: str | None = None
@@ -203,16 +220,17 @@ class Settings(Spec):
     max_draft: Annotated[int, Field(ge=1, le=64)] | None = None
     """Maximum draft length [tokens].
 
-    By default, the number of probabilities, else the length in the engine's recipe, else the published length.
+    The default is the number of values in ``acceptance``, or else the length in the engine's recipe, or else the
+    published length.
     """
     draft_length: Annotated[int, Field(ge=1, le=64)] | None = None
-    """Number of draft tokens in every round [tokens]; it replaces the maximum."""
+    """Fixed number of draft tokens in every speculation round, instead of ``max_draft`` [tokens]."""
     sampling: SamplingSpec | None = None
-    """Scan of latency limits along the frontier of decode steps; absent for the exact frontier."""
+    """Latency limits that select points of the frontier of decode steps; absent for the exact frontier."""
 
     @property
     def counts_decode_steps(self) -> bool:
-        """True if only decode steps are evaluated: on request, and on the grid of the published study."""
+        """True if only decode steps are evaluated: with ``decode_only``, or with the grid of the published study."""
         return bool(self.decode_only) or self.grid == "paper"
 
     def _check_fields(self) -> None:
@@ -230,7 +248,9 @@ class Settings(Spec):
 
     @classmethod
     def from_text(cls, pairs: Mapping[str, str], *, origin: str) -> Settings:
-        """Create settings from text values in YAML syntax. A key with a dot is a what-if (``hardware.link_domain``).
+        """Create settings from text values in YAML syntax.
+
+        A key with a dot overrides a field (``hardware.link_domain``).
 
         Raises
         ------
@@ -242,7 +262,7 @@ class Settings(Spec):
         return cls.build({**values, **({"changes": changes} if changes else {})}, origin=origin)
 
     def over(self, common: Settings) -> Settings:
-        """Settings of a series. Settings that it does not have are taken from ``common``."""
+        """Settings of a series, in which missing settings are taken from ``common``."""
         fields = {name: getattr(self, name) for name in self.model_fields_set}
         # A workload, contexts and lengths exclude each other. One that the series sets removes those in ``common``.
         if self.traffic is not None:
@@ -273,7 +293,7 @@ class Series(Spec):
     label: str = Field(min_length=1)
     """Name of the series in the legend or the first column."""
     settings: Settings = Field(default_factory=Settings)
-    """Settings of the series, which override the common ones."""
+    """Settings of the series, which override the common settings."""
 
 
 class FrontierAsk(Spec):
@@ -284,7 +304,7 @@ class FrontierAsk(Spec):
     common: Settings = Field(default_factory=Settings)
     """Settings of all series."""
     series: Annotated[tuple[Series, ...], Field(min_length=1, strict=False)]
-    """Curves."""
+    """Curves of the figure, one per frontier."""
 
 
 class ToyAsk(Spec):
@@ -295,7 +315,7 @@ class ToyAsk(Spec):
     common: Settings = Field(default_factory=Settings)
     """Settings of all series."""
     series: Annotated[tuple[Series, ...], Field(min_length=1, strict=False)]
-    """Series: rows of the table (optimum), or curves (frontier)."""
+    """Rows of the table (``toy_optimum``), or curves of the figure (``toy_frontier``)."""
     reductions: Positive
     """All-reduces per layer [1]."""
     hop: Seconds
@@ -357,17 +377,17 @@ class AssessAsk(Spec):
     common: Settings
     """Model, chip and layout. Set ``tp``, ``dp``, ``pp``, ``ep`` or ``instance_gpus`` if known."""
     gpus: Count
-    """Total number of measured accelerators [1]."""
+    """Number of accelerators of the measured deployment [1]."""
     tokens_per_second: Positive
     """Measured speed per user [tokens/s]."""
     utilization: Positive | None = None
-    """Measured model FLOPs utilization [1]. Alternative: ``batch`` or ``throughput``."""
+    """Measured model FLOPs utilization [1]; set this field, ``batch`` or ``throughput``."""
     batch: Positive | None = None
-    """Measured concurrent sequences [1]. Alternative: ``utilization`` or ``throughput``."""
+    """Measured concurrent sequences [1]; set this field, ``utilization`` or ``throughput``."""
     throughput: Positive | None = None
-    """Measured output rate of the deployment [tokens/s]. Alternative: ``utilization`` or ``batch``."""
+    """Measured output rate of the deployment [tokens/s]; set this field, ``utilization`` or ``batch``."""
     presets: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Names or paths of additional presets. The comparison is made with each of them."""
+    """Names or paths of additional presets. The comparison is repeated with each preset."""
 
     def _check_fields(self) -> None:
         measured = [name for name in ("utilization", "batch", "throughput") if getattr(self, name) is not None]

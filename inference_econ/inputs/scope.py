@@ -23,7 +23,7 @@ _UNCOPIED: ContextVar[bool] = ContextVar("uncopied", default=False)
 
 @contextmanager
 def uncopied() -> Iterator[None]:
-    """Return catalog entries without copies in a block. The block must not modify them.
+    """Make the catalog return shared entries instead of copies in a block, which must not modify these entries.
 
     A copy protects an entry that several callers share. Copying takes a third of the run time of a frontier.
     """
@@ -61,13 +61,13 @@ def files_allowed() -> bool:
 
 
 def text_of(name: str) -> str | None:
-    """Text that replaces the file with a name; None if no text replaces it."""
+    """Text that replaces the file with a name (:func:`names_only`); None if there is no such text."""
     return (_TEXTS.get() or {}).get(name)
 
 
 @contextmanager
 def noting_files() -> Iterator[None]:
-    """Record the files that are read in a block, so that none of them is overwritten."""
+    """Record the files that are read in a block, so that a command does not overwrite its input files."""
     token = _READ.set(set())
     try:
         yield
@@ -76,7 +76,7 @@ def noting_files() -> Iterator[None]:
 
 
 def open_file(path: Path) -> BinaryIO:
-    """Open a file for reading. Files that users name are opened here."""
+    """Open a file for reading. All files that users name are opened by this function."""
     stream = path.open("rb")
     noted = _READ.get()
     if noted is not None:
@@ -91,7 +91,7 @@ def is_read(path: Path) -> bool:
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:
-    """Device and number of a file, equal for all names of and links to the file."""
+    """Device and inode number of a file, which are equal for all links to the file."""
     return status.st_dev, status.st_ino
 
 

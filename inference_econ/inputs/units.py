@@ -145,7 +145,7 @@ def real(text: str) -> float:
     Raises
     ------
     UnitError
-        If it is not a number; Python's underscores and other digits are rejected.
+        If the text is not a number. Python's underscores and non-ASCII digits are rejected.
     """
     try:
         return float(text if text.isascii() and "_" not in text else "")

@@ -37,15 +37,15 @@ def laid_over(base: Document, variant: Document) -> Document:
     Returns
     -------
     Document
-        Merged document: mappings are merged, and lists are replaced. If a change has no source, it is recorded as a
-        what-if of the file, and the source in the base is removed.
+        Merged document: mappings are merged, and lists are replaced. If the variant changes a value without a source,
+        the source in the base is removed, and the variant's file becomes the source.
 
     Raises
     ------
     SpecError
         If the variant does not set a name.
     InputError
-        If a short key of a model is invalid.
+        If the value of a model key in :data:`~inference_econ.inputs.models.sizes.SHORT_KEYS` is invalid.
     """
     if not isinstance(variant.data.get("name"), str):
         raise SpecError([f"{variant.where(('extends',))}: a variant needs its own name; add 'name: ...'"])
@@ -67,7 +67,7 @@ def laid_over(base: Document, variant: Document) -> Document:
 
 
 def apply_short_key(document: Document, key: str, value: Value, origin: str) -> None:
-    """Change all layers of a model by a short key.
+    """Change all layers of a model by a key of ``inputs.models.sizes.SHORT_KEYS``, such as ``experts``.
 
     Messages and sources contain ``origin`` as the name of the change.
     """
@@ -77,7 +77,7 @@ def apply_short_key(document: Document, key: str, value: Value, origin: str) -> 
 
 
 def add_source(document: Document, key: str, origin: str, *, again: bool = False) -> None:
-    """Record a what-if as the source of a field. An existing source is kept, unless ``again`` is true."""
+    """Record the user's change as the source of a field. An existing source is kept, unless ``again`` is true."""
     sources = document.data.setdefault("sources", {})
     if not isinstance(sources, dict):
         return
@@ -171,7 +171,7 @@ def _places(data: Value, location: Location) -> Iterator[Location]:
 
 
 def _release(data: dict[str, Value], sources: dict[str, Value], key: str) -> None:
-    """Remove a field from the sources that include it. The sources stay valid for other fields."""
+    """Remove a field from sources that apply to several fields. These sources stay valid for the other fields."""
     sources.pop(key, None)
     drop_below(sources, key)
     parts = key.split(".")

@@ -1,4 +1,4 @@
-"""What-ifs: changes of single values of a specification by name, ``hardware.hbm_bytes=...``."""
+"""Changes of single fields of a specification by name (what-ifs): ``hardware.hbm_bytes=...``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SPECIFICATIONS = ("model", "hardware", "assumptions")
 
 
 def split_changes(changes: Iterable[str]) -> Mapping[str, list[str]]:
-    """Group what-ifs by specification: model, hardware or assumptions.
+    """Group changes of fields by specification: model, hardware or assumptions.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def split_changes(changes: Iterable[str]) -> Mapping[str, list[str]]:
     Raises
     ------
     InputError
-        If a what-if names no specification.
+        If a change names no specification.
 
     Examples
     --------
@@ -50,14 +50,14 @@ def split_changes(changes: Iterable[str]) -> Mapping[str, list[str]]:
 
 
 def checked_changes(changes: Iterable[str]) -> tuple[str, ...]:
-    """Check what-ifs, and return them as scenarios store them; see :func:`split_changes` for errors."""
+    """Check changes of fields, and return them as scenarios store them; see :func:`split_changes` for errors."""
     checked = tuple(changes)
     split_changes(checked)
     return checked
 
 
 def parsed_value(text: str, origin: str) -> Value:
-    """Convert the text of a what-if's value as in a YAML file.
+    """Convert the value in ``FIELD=VALUE`` by the rules of YAML files.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ def yaml_text(data: Mapping[str, Any]) -> str:
     from ruamel.yaml.representer import RoundTripRepresenter
 
     class Representer(RoundTripRepresenter):
-        """YAML representer that writes numbers with few digits, and a word for None."""
+        """YAML representer that writes numbers with few digits, and None as ``null``."""
 
     Representer.add_representer(float, lambda r, value: r.represent_scalar(f"{_TAG}float", _shortest(value)))
     Representer.add_representer(type(None), lambda r, _: r.represent_scalar(f"{_TAG}null", "null"))
@@ -73,7 +73,7 @@ def _shortest(value: float) -> str:
 
 
 def _block(value: Any, column: int, used: int) -> Any:
-    """Value with the YAML style for writing it.
+    """Convert plain data to objects of ruamel.yaml that determine the style of the written YAML.
 
     Parameters
     ----------

@@ -166,8 +166,7 @@ class ConfigReader:
         return list(value)
 
     def marks(self, key: str, words: tuple[str, str], default: Sequence[bool], numbers_key: str = "") -> list[bool]:
-        """One boolean per layer: from words under ``key``, from a list of 0 and 1 under ``numbers_key``, or
-        ``default``."""
+        """One boolean per layer: from words under ``key``, from 0 and 1 under ``numbers_key``, or ``default``."""
         kinds = self.words(key, words, len(default))
         numbers = self.stated_marks(numbers_key, len(default)) if numbers_key and self.has(numbers_key) else default
         return list(numbers) if kinds is None else [kind == words[1] for kind in kinds]

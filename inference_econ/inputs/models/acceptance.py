@@ -34,7 +34,7 @@ class AcceptanceLengths(Spec):
     text: str = Field(min_length=1)
     """Description of the prompts: data set, thinking mode, temperature."""
     simulated: bool = False
-    """True if engines only simulated this acceptance; false if it was measured."""
+    """True if the engine only simulated these acceptance lengths; false if they were measured."""
     tokens: Annotated[dict[Annotated[int, Field(gt=0, strict=False)], float], Field(min_length=1)]
     """Tokens per speculation round, by draft length [1]."""
     source: Source
@@ -59,7 +59,7 @@ class UsualAcceptance(Spec):
     """Acceptance probability of the first, second, ... draft token, if all earlier ones are accepted [1].
     """
     longest: Count
-    """Maximum draft tokens per round, if the engine has no recipe [1]."""
+    """Maximum draft tokens per speculation round, if the engine has no recipe [1]."""
     source: Source
     """Source of the values."""
 
@@ -85,7 +85,7 @@ class ExposedRounds(Spec):
     seconds_per_sequence: Seconds
     """CPU time per speculation round and sequence [s]."""
     source: Source
-    """Source for the settings of the servers, and for their gain if rounds were prepared in advance."""
+    """Source for the settings of the servers, and for the time that they would save by preparing rounds in advance."""
 
 
 class SpeculationFacts(Spec):
@@ -111,7 +111,7 @@ class SpeculationFacts(Spec):
     def host_seconds(self, engine: str, hardware: str, version: str) -> tuple[float, float]:
         """CPU time per speculation round, and per round and sequence, that delayed the GPUs of measured servers [s].
 
-        Servers that are not listed have 0.
+        Both times are 0 for servers that are not listed.
         """
         for entry in self.exposed:
             if engine == entry.engine and hardware in entry.hardware and version in entry.versions:
@@ -119,10 +119,7 @@ class SpeculationFacts(Spec):
         return 0.0, 0.0
 
     def lengths(self, model: str, method: str, prompts: Prompts) -> AcceptanceLengths | None:
-        """Published acceptance lengths of a model; None if unknown.
-
-        An entry for the given kind of prompts is preferred.
-        """
+        """Published acceptance lengths of a model, preferably for the given kind of prompts; None if unknown."""
         entries = [entry for entry in self.acceptance if model in entry.models and entry.method == method]
         return min(entries, key=lambda entry: entry.prompts != prompts, default=None)
 

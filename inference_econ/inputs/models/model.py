@@ -30,9 +30,9 @@ class VisionTower(Spec):
     """Image patches per token [1]."""
 
     def profiled_patches(self, step_tokens: float) -> float:
-        """Number of patches in the largest images that fit a step together, and that a profile run encodes [1].
+        """Number of image patches that an engine's profiling run encodes [1].
 
-        At least one image is encoded.
+        The run encodes the maximum number of largest images in a step, but at least one.
 
         Examples
         --------
@@ -66,10 +66,10 @@ class ModelSpec(SourcedSpec):
     checkpoints: dict[Dtype | Literal["eagle"], Repository] = Field(default={})
     """Hugging Face ids of the checkpoints that servers load, by number format; instruction-tuned ones if available.
 
-    The key ``eagle`` is the draft head for them.
+    The key ``eagle`` names the draft head for these checkpoints.
     """
     architecture: str | None = None
-    """First entry of ``architectures`` in the ``config.json``. Engines identify the model by it."""
+    """First entry of ``architectures`` in the ``config.json``. Engines identify the model by this entry."""
     rumoured: bool = False
     """True if the architecture is a rumor, not a publication."""
     hidden_size: Size
@@ -79,11 +79,11 @@ class ModelSpec(SourcedSpec):
     tied_embeddings: bool = False
     """True if input and output embedding are one matrix."""
     learned_positions: Whole = 0
-    """Rows of the learned position embedding; 0 without one."""
+    """Rows of the learned position embedding; 0 without learned positions."""
     output_bias: bool = False
     """True if the output embedding has a bias per token."""
     final_norm: bool = True
-    """True if the norm before the output embedding is included."""
+    """True if parameter counts include the norm before the output embedding."""
     weights: Dtype
     """Number format of the published weights."""
     expert_weights: Dtype | None = None
@@ -104,11 +104,14 @@ class ModelSpec(SourcedSpec):
     residual_streams: Count = 1
     """Copies of the residual stream, which learned matrices mix twice per layer (mHC)."""
     residual_fold: bool = True
-    """True if a separate matrix combines the copies after the last layer. If false, the last layer does."""
-    residual_span: Count | None = None
-    """Number of layers whose summed outputs form one entry.
+    """True if a separate matrix combines the copies after the last layer.
 
-    Later layers attend to the entries (attention residuals of Kimi K3). Absent for ordinary residuals.
+    If false, the last layer combines the copies.
+    """
+    residual_span: Count | None = None
+    """Number of layers whose outputs are summed to one vector.
+
+    Later layers attend to these vectors (attention residuals of Kimi K3). Absent for ordinary residuals.
     """
     vision: VisionTower | None = None
     """Image encoder. Parameter counts exclude it."""
@@ -117,8 +120,8 @@ class ModelSpec(SourcedSpec):
     unknown: tuple[UnknownPart, ...] = Field(default=(), strict=False)
     """Unknown parts of the checkpoint.
 
-    Unless a part is a lookup table, a step is assumed to read it once and to multiply it with every token. Intervals of
-    results include other possibilities.
+    Unless a part is a lookup table, a step is assumed to read the part once and to multiply every token with it. The
+    prediction intervals of results include other possibilities.
     """
     max_context: Count | None = None
     """Longest context that the model supports [tokens]."""
@@ -141,7 +144,7 @@ class ModelSpec(SourcedSpec):
 
     @property
     def embedding_parameters(self) -> float:
-        """Parameters of the input and output embedding. If they are one matrix, it counts once."""
+        """Parameters of the input and output embedding. A matrix that is both is included once."""
         return (1 if self.tied_embeddings else 2) * self.vocab_size * self.hidden_size
 
     @property
@@ -195,7 +198,7 @@ class ModelSpec(SourcedSpec):
 
     @property
     def has_latents(self) -> bool:
-        """True if some layers have latent attention. Engines use other kernels for these."""
+        """True if some layers have latent attention. Engines use separate kernels for such layers."""
         return any(isinstance(block.attention, LatentAttention) for block in self.blocks)
 
     def parameter_parts(self) -> dict[str, float]:
@@ -263,10 +266,9 @@ class Precision:
         model : ModelSpec
             The model. If its file states ``embedding_weights``, embeddings have this format unless the weights are
             wider.
-        weights, activations, kv : str, optional
-            Number formats.
-        embeddings : {'sixteen_bit', 'as_weights'}
-            Format of embeddings if the weights are narrower than 16 bits and the file of the model states none.
+        weights, activations, kv : str, optional Number formats. embeddings : {'sixteen_bit', 'as_weights'}
+            Format of embeddings if the weights are narrower than 16 bits and the file of the model states no embedding
+            format.
 
         Raises
         ------
@@ -300,7 +302,7 @@ class Precision:
 
     @property
     def blocks(self) -> tuple[int, int]:
-        """Smallest widths of split dense matrices and of split experts, if a block of elements shares a scale [1]."""
+        """Smallest width on one rank of dense and of expert matrices, which is the block size of their format [1]."""
         return block_width(self.weights), block_width(self.experts)
 
     @property

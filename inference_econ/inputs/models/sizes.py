@@ -1,4 +1,4 @@
-"""Models with scaled numbers of layers and heads and scaled widths, which can still be split over chips."""
+"""Models with scaled widths and scaled numbers of layers and heads, rounded so that chips can share the matrices."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _HIDDEN = 64
 
 
 def resized(blocks: Sequence[Block], depth: float, width: float) -> tuple[Block, ...]:
-    """Blocks with another depth and width. Heads and columns can still be split over as many chips as before.
+    """Blocks with ``depth`` times the layers, and ``width`` times the query heads and feed-forward widths.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def hidden_size(blocks: Sequence[Block], parameters: float, near: float) -> int:
     Raises
     ------
     InputError
-        If the number is too small for any width.
+        If the number of parameters is too small for any width.
     """
     slope = (layer_parameters(blocks, 2 * near) - layer_parameters(blocks, near)) / near
     rest = layer_parameters(blocks, near) - slope * near
@@ -96,7 +96,7 @@ def layer_parameters(blocks: Sequence[Block], hidden: float) -> float:
 
 
 def spread(counts: Sequence[int], total: int) -> list[int]:
-    """Distribute layers over runs of equal layers. The proportions stay about the same.
+    """Distribute a number of layers over runs of equal layers, in about the same proportions as before.
 
     Parameters
     ----------
@@ -153,10 +153,10 @@ def scaled(model: ModelSpec, factor: float, *, depth_exponent: float = 1 / 3, gr
     ModelSpec
         Scaled model.
 
-        With ``whole``, layers, query heads and feed-forward widths are rounded, and the hidden size compensates. Head
-        widths, KV heads, cached latents and the number of experts stay the same. With ``paper``, the number of heads
-        (rounded up) and the head width grow by the square root of the width ratio. KV heads stay the same, layers are
-        rounded down, and other sizes are fractional.
+        With ``whole``, layers, query heads and feed-forward widths are rounded, and the hidden size is adapted to reach
+        the number of parameters. Head widths, KV heads, cached latents and the number of experts stay the same. With
+        ``paper``, the number of heads (rounded up) and the head width grow by the square root of the width ratio. KV
+        heads stay the same, layers are rounded down, and other sizes are fractional.
 
     Raises
     ------
@@ -237,7 +237,7 @@ Change = tuple[tuple[str, ...], "Value"]
 
 
 def changes(data: Mapping[str, Value], key: str, value: Value, origin: str) -> Iterator[Change]:
-    """Changes that a short key makes in the data of a model.
+    """Changes in the data of a model for a key of :data:`SHORT_KEYS`, such as ``layers`` or ``experts``.
 
     Parameters
     ----------
@@ -292,7 +292,9 @@ def changes(data: Mapping[str, Value], key: str, value: Value, origin: str) -> I
 
 
 def model_value(model: ModelSpec, key: str) -> float | None:
-    """Current value of the field that a short key changes; None if layers differ, or if no layer has the field.
+    """Current value of the field that a key of :data:`SHORT_KEYS` changes.
+
+    It is None if layers differ or lack the field.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Assumptions of the cost model, with a field for each choice on which experts may disagree.
 
-The rules of the published study are values of these fields, so two models can be compared as two YAML files. The preset
-of the study is ``scenarios/assumptions/paper.yaml``.
+The rules of the published study are values of these fields, so two cost models can be compared as two YAML files. The
+preset of the study is ``scenarios/assumptions/paper.yaml``.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ class ChipAssumptions(Spec):
     widened_efficiency: Fraction = 1.0
     """Factor on the sustained share of bandwidth for weights that kernels convert to 16 bits before the product [1]."""
     overlap: Literal["step", "operator", "none"]
-    """Overlap of arithmetic and memory traffic. ``step``: the longer of both over the full step. ``operator``: the
-    longer of both for each operator. ``none``: the sum of both."""
+    """Overlap of arithmetic and memory traffic. ``step``: a step takes the longer of its arithmetic and memory times.
+    ``operator``: each operator takes the longer of its two times. ``none``: all times are added."""
     math_unit_follows: Literal["weights", "widest", "engines", "fastest"]
     """Math unit of a matrix product.
 
-    ``weights``: the unit of the weight format. ``widest``: the unit of the wider operand. ``engines``: the rule of
+    ``weights``: the unit of the weight format. ``widest``: the unit of the wider operand. ``engines``: as in serving
     engines. For 8-bit weights, activations are quantized. For 4-bit floats, a 4-bit unit is used if the chip has one.
-    4-bit weights without such a unit are converted to the format of the activations. ``fastest``: the fastest unit for
-    the format of any operand, which gives a bound, because some chips have very slow integer units.
+    All other 4-bit weights are converted to the format of the activations. ``fastest``: the fastest unit for the format
+    of any operand, which gives a bound, because some chips have very slow integer units.
     """
     activation_traffic: Literal["balanced", "unbalanced", "single_copy"]
     """Traffic of the inputs and outputs of a matrix that is split over chips; see
@@ -90,8 +90,8 @@ class HostAssumptions(Spec):
     graph_launch: Seconds
     """Fixed time of each kernel on the chip inside a captured graph [s]."""
     cuda_graphs: bool
-    """True if decode steps run as CUDA graphs. Prefill steps do not, because their lengths differ. The host launches
-    their kernels asynchronously, so a prefill step takes at least the time of all launches."""
+    """True if decode steps run as CUDA graphs. Prefill steps do not run as graphs, because their lengths differ. The
+    host launches prefill kernels asynchronously, so a prefill step takes at least the time of all its launches."""
     launches: Literal["per_layer", "per_operator"]
     """Source of the number of kernel launches.
 
@@ -143,7 +143,7 @@ class NetworkAssumptions(Spec):
     collective_overhead: Seconds
     """Time for the synchronization of ranks before each collective, in addition to the collective's own time [s]."""
     latency_factor: Annotated[float, Field(ge=0, le=1e3, allow_inf_nan=False)] = 1.0
-    """Factor on all latencies of collectives, including ``collective_overhead``; for what-ifs [1]."""
+    """Factor on all latencies of collectives, including ``collective_overhead``; 1 unless a study varies it [1]."""
     hidden: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.0
     """Share of communication that overlaps with memory reads and arithmetic of the same step [1]. The overlap is at
     most as long as these reads and arithmetic. 0 means no overlap, the study's "conservative assumption"."""
@@ -157,11 +157,11 @@ class NetworkAssumptions(Spec):
     supports it."""
     exchange_processors: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] = 0.0
     """Share of the chip's processors that all-to-all kernels take from the other half of a prefill batch [1]. In decode
-    steps they take none."""
+    steps, all-to-all kernels take no processors."""
     link_domains: Literal["whole", "exact", "placed"]
     """Number of link domains that a group of ranks spans. ``whole``: ranks divided by the size of a domain, rounded up.
-    ``exact``: the same quotient without rounding, at least one. ``placed``: follows from the placement of all ranks of
-    a stage, in which tensor-parallel and expert-parallel groups share the domains."""
+    ``exact``: ranks divided by the size of a domain, not rounded, but at least one. ``placed``: follows from the
+    placement of all ranks of a stage, in which tensor-parallel and expert-parallel groups share the domains."""
     inner_group: Literal["tensor", "experts"] = "tensor"
     """Ranks on adjacent chips if experts are both split and spread: ranks that share an expert, or ranks with different
     experts."""
@@ -173,24 +173,24 @@ class LayoutAssumptions(Spec):
     tensor_layouts: Annotated[tuple[TensorLayout, ...], Field(min_length=1, strict=False)]
     """Ways to split weight matrices: along one dimension (1D), or along both (2D)."""
     attention_scale_down_steps: Steps
-    """Number of steps between one chip and all chips for attention, if it can use fewer chips than the feed-forward
-    part [1]. If the feed-forward part uses T chips, the numbers are T^(j/steps) with j = 0..steps. 0 means that both
-    always use all chips.
+    """Number of steps between one chip and all chips for attention, if attention can use fewer chips than the
+    feed-forward part [1]. If the feed-forward part uses T chips, attention uses T^(j/steps) chips, with j = 0..steps. 0
+    means that attention always uses all T chips.
     """
     attention_groups: Literal["idle", "data_parallel", "shared"]
-    """Work of the other chips if attention runs on a part of a stage. ``idle``: no work. ``data_parallel``: other
-    groups of the same size have their own sequences. ``shared``: all chips share the batch evenly, even within a
-    sequence; for bounds."""
+    """Work of the remaining chips if an attention group is smaller than a stage. ``idle``: no work. ``data_parallel``:
+    further attention groups of the same size process their own sequences. ``shared``: all chips share the batch evenly,
+    even within a sequence; for bounds."""
     group_copies: Literal["none", "held"] = "none"
     """Copies of dense layers and embeddings in MoE models. ``none``: one copy over all chips of a stage, including the
     routers. ``held``: one copy per attention-DP group, split over its ranks, and a full router on every rank."""
     kv_placement: Literal["spread", "by_heads"]
-    """Placement of the KV cache: spread evenly over all chips of a stage, or split by heads. With more chips than KV
-    heads, chips store copies."""
+    """Placement of the KV cache: spread evenly over all chips of a stage, or split by heads. If heads are split over
+    more chips than there are KV heads, chips store copies of heads."""
     pipeline_steps: Steps
     """Number of steps between pipeline depths that are tried: deepest^(j/steps) with j = 0..steps [1]."""
     pipeline_deepest: Literal["layers", "layers_or_batch"]
-    """Deepest pipeline that is tried: as many stages as layers, or as requests if there are fewer."""
+    """Deepest pipeline that is tried: one stage per layer; or one stage per request, if there are fewer requests."""
     pipeline_stages: Literal["even", "uneven"] = "even"
     """Layers per pipeline stage: equal, or different by at most one. The largest stage then determines time and
     memory."""
@@ -214,15 +214,15 @@ class ExpertAssumptions(Spec):
     kernel_efficiency: Fraction = 1.0
     """Speed of expert kernels in servers, relative to ``kernels``, which were measured in isolation [1]."""
     dense_bound: bool = False
-    """True if the chip's kernels were not measured. A dense product of all tokens with the weights of the experts that
-    they use then bounds the time of ``kernels``."""
+    """True if the chip's kernels were not measured. The rates of ``kernels`` are then at least the rates of a dense
+    product of all tokens with the weights of the used experts."""
     math_efficiency: Fraction | None = None
-    """Sustained share of arithmetic for routed experts, if different from the chip's [1]."""
+    """Sustained share of arithmetic for routed experts, if different from ``chip.math_efficiency`` [1]."""
     hbm_efficiency: Fraction | None = None
-    """Sustained share of bandwidth for weights of routed experts, if different from the chip's [1]."""
+    """Sustained share of bandwidth for weights of routed experts, if different from ``chip.hbm_efficiency`` [1]."""
     overlap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 1.0
     """Overlap of arithmetic and memory traffic of routed experts, as a share of the shorter of the two times, with
-    ``overlap: operator`` [1]. Operators except routed experts overlap fully."""
+    ``overlap: operator`` [1]. For all operators except routed experts, the overlap is complete."""
     tile: NonNegative = 0.0
     """Tile size in tokens of an expert [tokens]. The last tile is half empty on average. 0 means no tiles."""
     parallel: bool
@@ -230,7 +230,8 @@ class ExpertAssumptions(Spec):
     parallel_min_requests_per_sparsity: NonNegative
     """Minimum number of requests in a micro-batch for expert parallelism, divided by the sparsity of the model [1]."""
     parallel_counts: Literal["requests", "tokens"]
-    """Quantity that is compared with this minimum: the number of requests, or of their new tokens."""
+    """Quantity that is compared with the minimum for expert parallelism: the number of requests, or of their new
+    tokens."""
     sparsity: Literal["floor", "exact"]
     """Definition of the sparsity of a model: experts divided by active experts, rounded down or exact."""
     shared: Literal["routed", "apart"]
@@ -257,10 +258,10 @@ class ExpertAssumptions(Spec):
     """Activation traffic of experts: for the experts that receive tokens, or for all experts."""
     replicated_tokens: Literal["exchanged", "summed", "gathered"]
     """Communication in a stage with a single attention group, in which all chips have all tokens. ``exchanged``:
-    experts use an all-to-all anyway. ``summed``: each chip adds the output of its experts and its part of the shared
-    expert to one all-reduce. ``gathered``: like ``summed``, but also for several groups if experts are both split and
-    spread. With ``gathered``, the chips of a stage all-gather the tokens and reduce-scatter the outputs, which takes as
-    long as an all-reduce."""
+    experts use an all-to-all as in stages with several attention groups. ``summed``: each chip adds the output of its
+    experts and its part of the shared expert to one all-reduce. ``gathered``: like ``summed``, but also for several
+    groups if experts are both split and spread. With ``gathered``, the chips of a stage all-gather the tokens and
+    reduce-scatter the outputs, which takes as long as an all-reduce."""
     imbalance: Annotated[int | float, Field(ge=1, le=1e3, allow_inf_nan=False)]
     """Tokens of the busiest expert-parallel rank, for which all ranks wait, divided by the mean of all ranks [1]."""
     popularity_scv: NonNegative = 0.0
@@ -271,9 +272,9 @@ class ExpertAssumptions(Spec):
     busiest rank."""
     balanced_from: NonNegative = 0
     """Minimum number of expert-parallel ranks for which a balancer places popular experts and their copies evenly, with
-    ``spread: random`` [1]. 0 means never."""
+    ``spread: random`` [1]. 0 means that experts are never balanced."""
     balanced_scv: NonNegative = 0.0
-    """Squared coefficient of variation of the ranks' shares that remains after balancing [1]."""
+    """Squared coefficient of variation of the ranks' shares of tokens after balancing [1]."""
     redundant: Annotated[int, Field(ge=0, le=100_000)] | None = None
     """Minimum number of redundant experts [1]. Additional copies may be needed so that the ranks divide the number of
     experts. None means no copies, so the ranks must divide the number of experts without copies."""
@@ -293,14 +294,16 @@ class AttentionAssumptions(Spec):
     score_efficiency: Annotated[float, Field(gt=0, le=1.3, allow_inf_nan=False)] = 1.0
     """Speed of attention kernels in servers, relative to ``scores``, which were measured in isolation [1]."""
     math_efficiency: Fraction | None = None
-    """Sustained share of arithmetic for attention scores, if different from the chip's [1]."""
+    """Sustained share of arithmetic for attention scores, if different from ``chip.math_efficiency`` [1]."""
     kv_hbm_efficiency: Fraction | None = None
-    """Sustained share of bandwidth for the KV cache and recurrent states, if different from the chip's [1]."""
+    """Sustained share of bandwidth for the KV cache and recurrent states, if different from ``chip.hbm_efficiency``
+    [1]."""
     latent_graph_launch: Seconds | None = None
     """Fixed time of a latent-attention kernel on the chip, if different from other kernels, for example because an
     engine fuses more operations [s]."""
     latent_traffic: Literal["one_matrix", "exact"]
-    """Traffic of MLA's two up-projections: as one matrix over the ranks of both, or each over its own ranks."""
+    """Memory traffic of MLA's two up-projections: computed as for one combined matrix, or for each matrix
+    separately."""
     latent: Literal["absorbed", "decompressed", "decompressed_per_step"]
     """MLA in decode. ``absorbed``: the latent is key and value of every head. ``decompressed``: keys and values of
     every head are cached. ``decompressed_per_step``: the latent is cached and decompressed in each step. Prefill
@@ -310,8 +313,8 @@ class AttentionAssumptions(Spec):
     attention ranks. ``replicated``: every rank processes all tokens of its group."""
     indexer: Literal["scan", "cut", "replicated"] = "scan"
     """Work of an indexer of sparse attention. ``scan``: only the scan of index keys, split over the attention ranks.
-    ``cut``: also the projections, split as well. ``replicated``: scan and projections in full on every attention
-    rank."""
+    ``cut``: scan and projections, split over the attention ranks. ``replicated``: scan and projections in full on every
+    attention rank."""
     index_keys: Literal["cache", "eight_bit"] = "cache"
     """Format of index keys: the format of the cache, or 8 bits with a 32-bit scale per 128 elements."""
     chunk_position: Literal["middle", "position"] = "middle"
@@ -320,8 +323,8 @@ class AttentionAssumptions(Spec):
     position is uniformly distributed."""
     shared_prefix: Literal["per_sequence", "once"] = "per_sequence"
     """Reads of a shared prefix in decode steps: one per sequence, or one per attention group (cascade attention).
-    Layers with a window, a selection of tokens or decompressed latents always read it per sequence. The prefix is
-    stored once in both cases."""
+    Layers with a window, a selection of tokens or decompressed latents always read the prefix per sequence. The prefix
+    is stored once in both cases."""
     cache: Literal["kept", "recomputed"] = "kept"
     """Keys and values of earlier tokens. ``kept``: cached. ``recomputed``: computed again in every step, one layer
     after the other."""
@@ -360,22 +363,23 @@ class CapacityAssumptions(Spec):
     states_held: Annotated[int, Field(ge=1, le=100)] = 1
     """States of each recurrent layer per request [1]. Prefix caching adds states."""
     state_share: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | None = None
-    """Share of the memory for cache that is reserved for recurrent states [1]. Absent if states and keys share it."""
+    """Share of the cache memory that is reserved for recurrent states [1]. Absent if states and keys share the cache
+    memory."""
     vision_tower: bool = True
     """True if the vision tower of a multimodal model is loaded."""
     profiled_images: bool = False
-    """True if the largest step includes images, as in an engine's profile run: as many of the largest ones as fit, at
-    least one."""
+    """True if the largest step includes the maximum number of largest images, at least one, as in an engine's profiling
+    run."""
     compressed_padding: Annotated[int | float, Field(ge=1, le=100, allow_inf_nan=False)] = 1
     """Number of allocated pages divided by the number of used pages [1], for compressed caches in which groups of
     layers have pages of equal size.
     """
     reserved_bytes: HeldBytes = 0
-    """Further memory of each chip that an engine uses: contexts, libraries, graphs [B]."""
+    """Memory of each chip for the engine's contexts, libraries and graphs [B]."""
     communication_bytes: HeldBytes = 0
-    """Communication buffers of each chip, with several ranks [B]."""
+    """Communication buffers of each chip, if the instance has several ranks [B]."""
     sampled_logits: NonNegative = 0
-    """Rows of 32-bit logits for sampling in an engine's profile run [1]."""
+    """Rows of 32-bit logits for sampling in an engine's profiling run [1]."""
     host_weights: Annotated[int | float, Field(ge=0, le=1, allow_inf_nan=False)] = 0
     """Share of the layers' weights in host memory, which are read over the host link in every step, in parallel with
     other work [1]."""
@@ -398,18 +402,19 @@ class ServingAssumptions(Spec):
     (context parallelism)."""
     held_steps: NonNegative | None = None
     """Maximum number of decode steps by which prefill is delayed until every attention-DP group has a prompt [1]. 0
-    means no delay, and None means the maximum of the engine."""
+    means no delay, and None means the default maximum of the engine."""
     prefill_factor: Annotated[float, Field(ge=0.1, le=10, allow_inf_nan=False)] = 1.0
     """Time of a prefill step divided by the time of its operators [1]. The factor covers other work and optimizations
     of an engine."""
     expected_tokens: Literal["draft_length", "draft_length_plus_one"]
-    """Number of terms in the series for accepted tokens: the draft length, as in the study, or one more (Leviathan et
-    al. 2023)."""
+    """Number of terms in the geometric series for the tokens per speculation round: the draft length, as in the study,
+    or one more (Leviathan et al. 2023)."""
     draft_placement: Literal["own_layout", "attention_ranks"]
     """Layout of a draft model. ``own_layout``: its fastest layout on all chips of the instance. ``attention_ranks``:
-    the layout of the target's attention; each group has a copy of the model and a part of the batch."""
+    the layout of the target model's attention; each attention-DP group has a copy of the draft model and a part of the
+    batch."""
     verify_context: Literal["start", "mean"]
-    """Context of the draft tokens in a verification step: the context at its start, or the mean context."""
+    """Context of the draft tokens in a verification step: the context at the start of the step, or the mean context."""
     acceptance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | Literal["published"] = "published"
     """Default probability that a draft token is accepted at every position [1]. ``published`` means the published value
     for the method and the model."""
@@ -435,17 +440,17 @@ class CpuAssumptions(Spec):
     memory_bandwidth: BytesPerSecond
     """Peak bandwidth of host memory [B/s]."""
     memory_efficiency: Fraction
-    """Share of that bandwidth at which the CPU reads weights and KV cache [1]."""
+    """Share of ``memory_bandwidth`` at which the CPU reads weights and KV cache [1]."""
     flops_per_second: FlopsPerSecond
     """Sustained arithmetic of the CPU [FLOP/s]."""
     memory_bytes: Memory | None = None
-    """Host memory for these layers and their KV cache; None for no limit [B]."""
+    """Host memory for CPU layers and their KV cache; None for no limit [B]."""
     copied_from: Count
-    """Number of tokens of a step from which weights in host memory are copied over the host link, and the GPU computes
-    their layers [tokens].
+    """Minimum number of tokens in a step for which the GPU computes the layers in host memory, after their weights are
+    copied over the host link [tokens].
     """
     copied_together: Count
-    """Number of tokens for which the weights are copied once [tokens]."""
+    """Maximum number of tokens that the GPU computes with one copy of the weights from host memory [tokens]."""
 
 
 #: Groups of :class:`Assumptions` by field name.
@@ -486,7 +491,7 @@ _MOVED = {
 
 
 def _exceptions(group: type[Spec]) -> Any:
-    """Class with the fields of a group, all of which are optional."""
+    """Create a class with the fields of a group of assumptions, all of which are optional."""
     fields: dict[str, Any] = {}
     for name, field in group.model_fields.items():
         metadata = (
@@ -543,23 +548,23 @@ class Assumptions(SourcedSpec):
     cpu: CpuAssumptions
     """Layers in host memory."""
     per_family: dict[str, FamilyAssumptions] = Field(default_factory=dict)
-    """Exceptions by :attr:`HardwareSpec.family`, which can set any field of any group."""
+    """Different values for families of chips, by :attr:`HardwareSpec.family`. They can set any field of any group."""
     calibration: Calibration | None = None
     """Measurements to which constants were fitted; absent for presets that are not fitted."""
     levels: MeasuredLevels | None = None
     """Measured corrections of the fitted constants; absent if there are none."""
 
     def for_chip(self, chip: HardwareSpec) -> Assumptions:
-        """Copy in which the exceptions for the family of a chip are applied."""
+        """Copy in which the values of :attr:`per_family` for the chip's family replace the general values."""
         exceptions = exceptions_of(self, self.exceptional(chip))
         return self.changed(exceptions).model_copy(update={"per_family": {}}) if exceptions else self
 
     def exceptional(self, chip: HardwareSpec) -> str:
-        """Key of :attr:`per_family` for a chip: the family of the chip, or another family of the generation."""
+        """Key of :attr:`per_family` for a chip: its family, or for unknown families the first of its generation."""
         return chip.family if chip.family in self.per_family else generations.usual().family(chip)
 
     def without_exceptions(self, names: Collection[str]) -> Assumptions:
-        """Copy without exceptions for some fields. The arguments are dotted names."""
+        """Copy in which :attr:`per_family` does not set the given fields. The arguments are dotted names."""
         families = {}
         for key, exceptions in self.per_family.items():
             groups: dict[str, Spec] = {}
@@ -601,7 +606,7 @@ def value_of(assumptions: Assumptions, name: str) -> Any:
 
 
 def exceptions_of(assumptions: Assumptions, family: str) -> dict[str, object]:
-    """Exceptions for one family of chips, as values by dotted name."""
+    """Values that :attr:`per_family` sets for one family of chips, by dotted name."""
     exceptions = assumptions.per_family.get(family)
     if exceptions is None:
         return {}

@@ -73,40 +73,40 @@ class Range(Spec):
     """Range of a quantity in the calibration data."""
 
     low: Size
-    """Minimum."""
+    """Minimum of the quantity."""
     high: Size
-    """Maximum."""
+    """Maximum of the quantity."""
 
 
 class MeasuredDays(Spec):
     """First and last day of the measurements."""
 
     since: Date
-    """First day."""
+    """Day of the first measurement."""
     until: Date
-    """Last day."""
+    """Day of the last measurement."""
 
 
 class ErrorSpread(Spec):
     """Cross-validation errors of the predictions of one quantity."""
 
     rows: Count
-    """Number of measurements on which the interval is based [1].
+    """Number of measurements from which the prediction interval is derived [1].
 
-    If the interval mostly comes from the parent profile, these are the measurements of the parent.
+    If the interval mainly comes from the parent profile, the number refers to the parent's measurements.
     """
     own: Count | None = None
-    """Number of measurements in the fit itself, if the interval mostly comes from the parent profile [1]."""
+    """Number of measurements in the profile's own fit, if the interval mainly comes from the parent profile [1]."""
     groups: Count | None = None
     """Number of groups of measurements in cross-validation. Each fit leaves one group out [1]."""
     misfits: Count | None = None
-    """Number of outliers. The width of the interval excludes their errors [1]."""
+    """Number of outliers. The width of the prediction interval excludes the errors of outliers [1]."""
     median: Ratio | None = None
     """Median of |ln(measured / predicted)| in cross-validation [1]."""
     p90: Ratio | None = None
-    """90th percentile of |ln(measured / predicted)| [1]."""
+    """90th percentile of |ln(measured / predicted)| in cross-validation [1]."""
     covered: Share | None = None
-    """Share of the measurements that are inside 80% intervals, which were computed without their group [1]."""
+    """Share of the measurements inside the 80% interval that was computed without the measurement's group [1]."""
     quantiles: Annotated[tuple[Ratio, ...], Field(min_length=len(LEVELS), max_length=len(LEVELS), strict=False)]
     """Quantiles of ln(measured / predicted) at 5, 10, 25, 50, 75, 90 and 95% [1]."""
 
@@ -116,7 +116,7 @@ class ErrorSpread(Spec):
 
     @property
     def bias(self) -> float:
-        """Median of ln(measured / predicted) [1]."""
+        """Median of ln(measured / predicted) in cross-validation [1]."""
         return float(self.quantiles[LEVELS.index(0.5)])
 
     @property
@@ -132,7 +132,7 @@ class LeftOut(Spec):
     by: Unlike
     """Property that the left-out measurements share: engine, chip, model, or combination of them (``subject``)."""
     name: str = Field(min_length=1)
-    """Value of this property."""
+    """Value of the property ``by``, such as the name of the chip."""
     rows: Count
     """Number of left-out measurements [1]."""
     medians: Annotated[dict[Quantity, Ratio], Field(min_length=1)]
@@ -155,7 +155,7 @@ class UnseenErrors(Spec):
 
 
 class Calibration(Spec):
-    """Measurements to which assumptions were fitted, and errors of the fit. Queries outside their range extrapolate."""
+    """Measurements to which assumptions were fitted, and errors of the fit. Queries outside the ranges extrapolate."""
 
     date: str = Field(min_length=1)
     """Date of the fit."""
@@ -164,11 +164,11 @@ class Calibration(Spec):
     measured: MeasuredDays | None = None
     """First and last day of the measurements; absent if no measurement has a date."""
     engines: Names
-    """Serving engines."""
+    """Catalog names of the measured serving engines."""
     models: Names
-    """Catalog names of models."""
+    """Catalog names of the measured models."""
     hardware: Names
-    """Catalog names of chips."""
+    """Catalog names of the measured chips."""
     families: Names
     """Families of the measured chips; see :attr:`HardwareSpec.family`."""
     weights: Names
@@ -176,13 +176,13 @@ class Calibration(Spec):
     parameters: Range
     """Parameters of the measured models, including all experts [1]."""
     isl: Range
-    """Input lengths [tokens]."""
+    """Input lengths of the measurements [tokens]."""
     osl: Range
-    """Output lengths [tokens]."""
+    """Output lengths of the measurements [tokens]."""
     requests_per_accelerator: Range
-    """Concurrent requests per accelerator [1]."""
+    """Concurrent requests per accelerator in the measurements [1]."""
     accelerators: Range
-    """Accelerators per instance [1]."""
+    """Accelerators per measured instance [1]."""
     errors: Annotated[dict[Unlike, dict[Quantity, ErrorSpread]], Field(min_length=1)]
     """Cross-validation errors, by the property that the left-out measurements share, and by quantity."""
     subjects: Annotated[tuple[Subject, ...], Field(strict=False)] = ()
@@ -219,7 +219,7 @@ _DIGITS = 12
 
 
 def _known(kind: places.Kind) -> AfterValidator:
-    """Validator of catalog names of a kind."""
+    """Validator of the names of one kind of catalog entry."""
 
     def check(name: str) -> str:
         if name not in places.names(kind):
@@ -262,7 +262,7 @@ class MeasuredDeployment(MeasuredLevel):
 
 
 class MeasuredWay(MeasuredLevel):
-    """Correction for a serving mode."""
+    """Correction for a serving mode: aggregated or disaggregated, with or without speculative decoding."""
 
     apart: bool = False
     """True for disaggregated prefill and decode instances."""
@@ -276,7 +276,7 @@ class MeasuredVersion(MeasuredLevel):
     """Correction for an engine version."""
 
     version: str
-    """Version as recorded; empty if the measurements do not record it."""
+    """Version as recorded; empty if the measurements do not record the version."""
     ways: Annotated[tuple[MeasuredWay, ...], Field(strict=False)] = ()
     """Corrections for the serving modes that were measured with this version."""
 
@@ -293,7 +293,7 @@ class MeasuredSubject(MeasuredLevel):
 
 
 class SharedLevel(Spec):
-    """Correction for all models and chips: for engine releases, or for speculative decoding."""
+    """Correction for all models and chips with certain engine releases, or with speculative decoding."""
 
     rows: Count
     """Number of measurements [1]."""
@@ -353,7 +353,7 @@ class MeasuredLevels(Spec):
     shared: Annotated[tuple[SharedLevel, ...], Field(strict=False)] = ()
     """Corrections for all models and chips.
 
-    If one is valid for a query, it is added to the correction of the subject.
+    Corrections that are valid for a query are added to the correction for its model and chip.
     """
     subjects: Annotated[tuple[MeasuredSubject, ...], Field(min_length=1, strict=False)]
     """Corrections for combinations of model and chip."""
@@ -370,7 +370,7 @@ class MeasuredLevels(Spec):
 def constants_of(profile: str) -> str:
     """Short hash of the file of a profile.
 
-    The hash changes if the file changes, so that old corrections can be rejected.
+    The hash changes if the file changes, so that corrections for older files can be rejected.
     """
     path = places.folder("assumptions") / f"{profile}.yaml"
     return hashlib.sha256(path.read_bytes()).hexdigest()[:_DIGITS]

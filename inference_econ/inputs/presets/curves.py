@@ -1,6 +1,6 @@
 """Efficiencies of kernels as curves that are fitted to measurements.
 
-A curve has few constants relative to the datasheet.
+Each curve has a few constants, which are relative to datasheet values.
 """
 
 from __future__ import annotations
@@ -51,10 +51,12 @@ class GroupedKernel(Spec):
     overlap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
     """Overlap of arithmetic and weight reads, as a share of the shorter of the two times [1]."""
     extra_tokens: Extra
-    """Overhead of each expert in a batch as a number of tokens, for the partly empty last tile [tokens]."""
+    """Overhead of each expert in a batch, expressed in additional tokens; it represents the partly empty last tile
+    [tokens]."""
     extra_elements: Extra
-    """Overhead of a product as a number of elements in width and depth on one chip, which slows down small slices of
-    experts [1].
+    """Overhead of a product, expressed in additional elements of the matrix's width and depth on one chip [1].
+
+    The overhead slows down small slices of experts.
     """
     passes: Annotated[int | float, Field(ge=1, le=100, allow_inf_nan=False)]
     """Number of times that separate kernels (sort, quantize, sum) read and write the inputs and outputs [1]."""
@@ -78,21 +80,22 @@ class ExpertKernel(GroupedKernel):
     """Kernel of an engine for routed experts in one weight format."""
 
     exchanged: ExchangedKernels | None = None
-    """Kernels with data-parallel attention; absent if they do not differ."""
+    """Kernels with data-parallel attention; absent if the engine uses the same kernels as without it."""
 
 
 class DecodeScores(Spec):
     """Decode attention: one or a few new tokens per sequence attend to the cache."""
 
     math_efficiency: Fraction
-    """Sustained share of the dense peak with many heads per cache [1]."""
+    """Sustained share of the dense peak if many query heads share each cached vector [1]."""
     hbm_efficiency: Fraction
     """Sustained share of the memory bandwidth when the cache is read [1]."""
     overlap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
     """Overlap of arithmetic and memory reads, as a share of the shorter of the two times [1]."""
     extra_tokens: Extra
-    """Overhead of each sequence as a number of cached tokens, for the start and end of a kernel, and the sum over
-    splits of a context [tokens].
+    """Overhead of each sequence, expressed in additional cached tokens [tokens].
+
+    The overhead represents the start and end of a kernel, and the sum over splits of a context.
     """
 
 
@@ -102,9 +105,13 @@ class PromptScores(Spec):
     math_efficiency: Fraction
     """Sustained share of the dense peak for long prompts with wide heads [1]."""
     extra_tokens: Extra
-    """Overhead of each new token as a number of past tokens, for half-empty tiles on the diagonal [tokens]."""
+    """Overhead of each new token, expressed in additional past tokens; it represents half-empty tiles on the diagonal
+    [tokens]."""
     extra_elements: Extra
-    """Overhead of attention scores as a number of elements of a head [1]. The overhead represents exponentials."""
+    """Overhead of attention scores, expressed in additional elements of a head [1].
+
+    The overhead represents exponentials.
+    """
 
 
 class ScoresKernel(Spec):
@@ -197,14 +204,14 @@ class NcclTree(Spec):
     domains_overlap: bool = True
     """True if traffic inside a link domain overlaps with traffic between domains."""
     chain: Count | None = None
-    """Maximum number of ranks that the algorithm chains inside a link domain [1].
+    """Maximum number of ranks in the chain that NCCL's tree algorithm forms inside a link domain [1].
 
-    ``per_rank`` was measured with this number. If set, a larger link domain is never slower than a smaller one
+    ``per_rank`` was measured with this number of ranks. If set, a larger link domain is never slower than a smaller one
     (:func:`inference_econ.formulas.collectives.tree_seconds`), and traffic between domains takes at least the time of
-    traffic inside one. If absent, all ranks of a link domain form one chain, as in the published study.
+    traffic inside a domain. If absent, the number of ranks in a chain is not limited, as in the published study.
     """
     exchange_chain: Count | None = None
-    """Maximum number of ranks in a chain for an all-to-all or point-to-point transfer, if different [1]."""
+    """Value of ``chain`` for all-to-all and point-to-point transfers, if different [1]."""
 
     def _check_fields(self) -> None:
         """Reject all-to-all kernels if the latency between link domains is missing."""

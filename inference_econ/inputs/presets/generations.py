@@ -1,4 +1,4 @@
-"""Chip generations, with the families of chips in each, and the profiles fitted to each."""
+"""Chip generations: the chip families of each generation, and the profiles that were fitted to each generation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class FittedProfile(Spec):
     """Preset that was fitted to measured servers, with the chips and the engine for which it is valid."""
 
     profile: str = Field(min_length=1)
-    """Name of the preset."""
+    """Catalog name of the preset."""
     engine: str | None = None
     """Engine for which the preset is valid; absent for all engines."""
     generations: Names
@@ -41,8 +41,8 @@ class Generations(Spec):
     families: dict[str, Names] = Field(default={})
     """Families of each generation (:attr:`HardwareSpec.family`).
 
-    A chip of an unknown family is treated like the first one. A generation that is not listed has one family, with the
-    name of the generation.
+    A chip of an unknown family is treated like the first family of its generation. A generation that is not listed has
+    one family, with the name of the generation.
     """
 
     def family(self, chip: HardwareSpec) -> str:
@@ -56,5 +56,5 @@ class Generations(Spec):
 
 @cache
 def usual() -> Generations:
-    """Table in ``scenarios/assumptions/generations``."""
+    """Read the table of generations in ``scenarios/assumptions/generations``."""
     return Generations.from_file(places.folder("assumptions") / "generations" / "usual.yaml")

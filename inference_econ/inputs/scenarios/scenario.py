@@ -61,20 +61,20 @@ class ScenarioColumn(Spec):
     """One column of a table."""
 
     key: ColumnKey
-    """Quantity of the column."""
+    """Quantity that the column shows."""
     title: str
     """Heading of the column."""
 
 
 class TableSpec(Spec):
-    """Table with one row per series, which shows one point of its frontier."""
+    """Table in which each row shows one point of the frontier of one series."""
 
     point: Literal["fastest", "preferred"]
-    """Point of the frontier."""
+    """Point that a row shows: the fastest point, or the point with the highest preference of eq. 45."""
     cost: Positive | None = None
     """Maximum cost of the point if ``point`` is ``fastest`` [USD per 1e6 tokens]."""
     exponent: Positive = 3
-    """Exponent of the preference in eq. 45 if ``point`` is ``preferred`` [1]."""
+    """Exponent a of the preference speed^a / price in eq. 45, if ``point`` is ``preferred`` [1]."""
     columns: Annotated[tuple[ScenarioColumn, ...], Field(min_length=1, strict=False)]
     """Columns of the table."""
     printed: dict[str, dict[ColumnKey, Printed]] = Field(default_factory=dict)
@@ -96,16 +96,19 @@ class TableSpec(Spec):
 
 
 class OfferedPoints(Spec):
-    """API offers of a model on a day. Pareto-optimal offers are drawn as points in the figure."""
+    """API offers of a model on a day. The figure shows the Pareto-optimal offers as points."""
 
     series: Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
-    """Labels of the series of the offers. A panel of a figure has at most one of these series."""
+    """Labels of the predicted series to which the offers belong.
+
+    A panel of a figure has at most one of these series.
+    """
     model_as_written: Annotated[str, Field(min_length=1)]
     """Name of the model in the list of offers."""
     date: Date
     """Day of the offers."""
     without: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Providers that are left out, because they use other chips than the series, or their measured speed is not usable.
+    """Providers that are left out, because they use other chips than the series, or have no usable measured speed.
     """
 
 
@@ -113,7 +116,7 @@ class FigureSpec(Spec):
     """Figure with the frontiers of a scenario."""
 
     title: str
-    """Title."""
+    """Title of the figure."""
     offers: Annotated[tuple[OfferedPoints, ...], Field(strict=False)] = ()
     """Offers in ``scenarios/measured/offers.csv`` that are drawn as points."""
     x: tuple[float, float] | None = Field(default=None, strict=False)
@@ -142,7 +145,9 @@ class Scenario(SourcedSpec):
     """Figure of the result; absent if the scenario has none."""
 
     def changed(self, changes: Iterable[str]) -> Scenario:
-        """Copy with what-ifs for all series. The name of the scenario and the title of the figure mention them.
+        """Copy in which all series have changed fields.
+
+        The name of the scenario and the title of the figure state the changes.
 
         Parameters
         ----------
@@ -152,7 +157,7 @@ class Scenario(SourcedSpec):
         Raises
         ------
         InputError
-            If a what-if names no specification, or the query has no series with a model and hardware.
+            If a change names no specification, or the query has no series with a model and hardware.
         """
         further = checked_changes(changes)
         if not further:
@@ -204,7 +209,7 @@ DEFAULTS = Settings(grid="whole", pipeline=True, isl=DEFAULT_ISL, osl=DEFAULT_OS
 
 
 def with_defaults(settings: Settings) -> Settings:
-    """Settings with all defaults. A context replaces the default lengths."""
+    """Add the defaults of all missing settings. Default lengths are not added if a context or a workload is set."""
     fields = {name: value for name in settings.model_fields_set if (value := getattr(settings, name)) is not None}
     return Settings(**fields).over(DEFAULTS)
 
@@ -236,7 +241,7 @@ def check_of_one_kind(series: Iterable[Settings], columns: Iterable[str]) -> Non
     Raises
     ------
     InputError
-        If the kinds differ or a column is not valid; the message contains what to write instead.
+        If series are of different kinds or a column is not valid; the message contains what to write instead.
     """
     kinds = {with_defaults(settings).counts_decode_steps for settings in series}
     if len(kinds) > 1:
@@ -264,7 +269,7 @@ def scenario_of(document: Document, resolve: Resolve) -> Scenario:
     Raises
     ------
     SpecError
-        Lists every mistake: invalid values, unknown names, and settings that contradict each other.
+        The message lists every mistake: invalid values, unknown names, and settings that contradict each other.
     """
     places = dict(_settings(document.data.get("ask")))
     names = {
@@ -329,7 +334,7 @@ def _problem(check: Callable[..., object], *values: object) -> str | None:
 
 
 def _read(written: Mapping[str, Any]) -> Settings:
-    """Settings without invalid settings."""
+    """Read the valid settings of a mapping; invalid settings are left out."""
     read: dict[str, Any] = {}
     for key, value in written.items():
         with suppress(SpecError):

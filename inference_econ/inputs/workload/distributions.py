@@ -101,7 +101,7 @@ class Distribution(Spec):
 
     @cached_property
     def _cut(self) -> tuple[float, float]:
-        """Probabilities that the distribution without truncation is below its lower and below its upper bound [1]."""
+        """Probabilities of values below the lower and below the upper bound, without truncation [1]."""
         low, high = _bare(self.low), _bare(self.high)
         below = 0.0 if low is None else float(self._frozen.cdf(low))
         return below, 1.0 if high is None else float(self._frozen.cdf(high))
@@ -158,7 +158,7 @@ class Distribution(Spec):
 
 
 def _word(text: str) -> str:
-    """Check the keyword that can replace a distribution."""
+    """Check the keyword for cross-validation errors, which can replace a distribution."""
     if text != HELD_OUT:
         raise ValueError(f"write a mapping, {{distribution: {text}, ...}}, or {HELD_OUT} for the errors of a profile")
     return text
@@ -188,7 +188,7 @@ def _unknown(what: str, name: str, allowed: Sequence[str]) -> str:
 
 
 def _bare(value: float | str | None) -> float | None:
-    """Number in base units."""
+    """Convert a number or a quantity with a unit to base units."""
     if value is None or not isinstance(value, str):
         return value
     for unit in EXAMPLES:

@@ -22,7 +22,7 @@ class Promise(NamedTuple):
     """Latency SLO as the user wrote it: ``p95:1000 ms``."""
 
     percentile: str | None
-    """Statistic: percentile or mean; None if the text contains none."""
+    """Statistic: percentile or mean; None if the text states no statistic."""
     time: str
     """Text of the latency."""
 
@@ -55,7 +55,7 @@ def share(name: str) -> float | None:
     Raises
     ------
     InputError
-        As :func:`percentile`.
+        If :func:`percentile` rejects the name.
 
     Examples
     --------

@@ -50,7 +50,7 @@ class Event(NamedTuple):
     blocks: Sequence[Hashable] = ()
     """Identifiers of the blocks of the prompt.
 
-    If two prompts have an identifier in common, they are equal up to the end of this block.
+    Two prompts with a common identifier are equal up to the end of this block.
     """
     block_tokens: int = 0
     """Tokens per block [tokens]."""
@@ -73,7 +73,7 @@ class TraceLine(NamedTuple):
     number: int
     """Number of the line or entry, starting from 1."""
     event: Event | Broken
-    """Request, or the reason why there is none."""
+    """Request, or the reason why the line contains no valid request."""
 
 
 class TraceFile(NamedTuple):
@@ -82,7 +82,7 @@ class TraceFile(NamedTuple):
     form: str
     """Name of the file format."""
     lines: Iterator[TraceLine]
-    """Lines of the file, which are read when they are requested."""
+    """Lines of the file, which are read one by one during iteration."""
     timed: bool = True
     """True if all times are on one clock; false if the times of each session start from zero."""
 
@@ -100,7 +100,7 @@ def read_trace(path: Path | str) -> TraceFile:
     Returns
     -------
     TraceFile
-        Format and lines. A line without a valid request contains the reason.
+        Format and lines of the file. A line without a valid request contains the reason.
 
     Raises
     ------
@@ -319,7 +319,10 @@ def _form(value: object) -> str | None:
 
 
 def _objects(values: Iterable[tuple[int, Any]], form: str, *, counted: bool) -> Iterator[TraceLine]:
-    """Requests in JSON values of one format, numbered by their value or consecutively."""
+    """Requests in JSON values of one format.
+
+    A request has the number of its value, or if ``counted``, its number inside it.
+    """
     keys, requests = _OBJECTS[form]
     for number, value in values:
         if isinstance(value, Broken):
@@ -350,7 +353,7 @@ def _blocks(value: Mapping[str, Any], size: object, name: str | None = None) -> 
     Raises
     ------
     ValueError
-        If they are not block identifiers.
+        If the identifiers are neither numbers nor texts, or the block size is not a positive integer.
     """
     hashes, tokens = tuple(value.get("hash_ids") or ()), _whole(size)
     if tokens < 1 or not all(isinstance(block, (int, str)) for block in hashes):
@@ -359,7 +362,10 @@ def _blocks(value: Mapping[str, Any], size: object, name: str | None = None) -> 
 
 
 def _weka(value: Mapping[str, Any]) -> Iterator[Event]:
-    """Requests of a coding conversation. In some traces, the times of a sub-agent are relative to its own start."""
+    """Requests of a coding conversation.
+
+    In some traces, the times of a sub-agent are relative to the sub-agent's start.
+    """
     name, local = str(value.get("id", "")), value.get("hash_id_scope") == "local"
 
     def requests(entries: Sequence[Mapping[str, Any]], begin: float) -> Iterator[Event]:

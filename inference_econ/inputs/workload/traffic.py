@@ -35,7 +35,7 @@ _FORMS = "2000, uniform:1600:2400, lognormal:2000:0.5 (mean, coefficient of vari
 
 
 def check_lengths(context: object, contexts: object, isl: object, osl: object) -> None:
-    """Reject combinations of a context, several contexts, and request lengths; raises ValueError."""
+    """Raise ValueError if more than one of ``context``, ``contexts``, and the request lengths is given."""
     if context is not None and contexts is not None:
         raise ValueError("give either context or contexts, not both")
     name = "context" if context is not None else "contexts" if contexts is not None else None
@@ -59,8 +59,8 @@ class Length(Spec):
     values: Annotated[tuple[AtLeastOne, ...], Field(min_length=1, strict=False)]
     """Values that define the distribution [tokens].
 
-    For ``fixed``, it is the length. For ``uniform``, they are the minimum and the maximum. For ``lognormal``, it is the
-    mean. For ``listed``, they are all possible lengths.
+    ``fixed`` has the length. ``uniform`` has the minimum and the maximum. ``lognormal`` has the mean. ``listed`` has
+    all possible lengths.
     """
     probabilities: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field(default=(), strict=False)
     """Probability of each listed value [1]."""
@@ -129,12 +129,12 @@ class Length(Spec):
 
     @property
     def least(self) -> float:
-        """Minimum length [tokens]. For a lognormal distribution, which has no minimum, it is the mean."""
+        """Minimum length [tokens]. A lognormal distribution has no minimum, so its mean is returned."""
         return float(min(self.values))
 
     @property
     def longest(self) -> float:
-        """Maximum length [tokens]. For a lognormal distribution, which has no maximum, it is the 99.9th percentile."""
+        """Maximum length [tokens]. A lognormal distribution has no maximum, so its 99.9th percentile is returned."""
         if self.kind != "lognormal":
             return float(max(self.values))
         variance = math.log1p(self.variation**2)
@@ -157,7 +157,7 @@ def _check(text: object, values: Sequence[float], variation: float = 0.0) -> Non
     Raises
     ------
     InputError
-        If a number is out of range; the message names the first one.
+        If a number is out of range; the message names the first such number.
     """
     wrong = [value for value in values if not 1.0 <= value <= LONGEST]
     if wrong:
@@ -203,7 +203,7 @@ class Step(Spec):
     pause: Seconds = 0.0
     """Mean time between an output and the next turn [s]. The agent runs tools in this time, or the user thinks."""
     pause_variation: Annotated[int | float, Field(ge=0, le=100, allow_inf_nan=False)] = 0.0
-    """Coefficient of variation of this time, which has a lognormal distribution [1]."""
+    """Coefficient of variation of the pause, which has a lognormal distribution [1]."""
     after: tuple[str, ...] = Field(default=(), strict=False)
     """Earlier steps that must end before this step starts."""
     continues: str | None = None
@@ -232,17 +232,17 @@ class SessionSpec(Spec):
     shared_tokens: Tokens = 0
     """Tokens at the start of all prompts, such as instructions and tool descriptions [tokens]."""
     steps: Annotated[tuple[Step, ...], Field(min_length=1, strict=False)]
-    """Steps. A step follows the steps for which it waits."""
+    """Steps in order: each step comes after the steps for which it waits."""
     rest: Seconds = 0.0
     """Mean time between sessions of the same agent [s]."""
     compacts_at: Annotated[int, Field(ge=1)] | None = None
     """Maximum length of prompt plus output [tokens].
 
-    If an agent would exceed it, it continues with a summary of its conversation. New tokens that do not fit are then
-    cut off.
+    If a turn would exceed this length, the agent continues with a summary of its conversation. New tokens that do not
+    fit after the summary are cut off.
     """
     summary_tokens: Annotated[int, Field(ge=0)] = 2000
-    """Length of this summary [tokens]."""
+    """Length of the summary that replaces a conversation at ``compacts_at`` [tokens]."""
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)
@@ -293,7 +293,7 @@ class SessionSpec(Spec):
 
 
 def _named(kind: str, lengths: Sequence[object]) -> dict[str, Any]:
-    """Names of lengths that are given by position: prompt, then output."""
+    """Assign the names ``isl`` and ``osl`` to lengths that are given by position."""
     if len(lengths) > 2:
         raise InputError(f"{kind} takes isl and osl by position, got {len(lengths)} values; name the others")
     return dict(zip(("isl", "osl"), lengths, strict=False))
@@ -303,8 +303,8 @@ class Traffic(Spec):
     """Requests with fixed lengths, or decode steps with a fixed context.
 
     Set ``context``, ``contexts``, or ``isl`` and ``osl``. ``context`` is equal for all sequences, as in published
-    studies. ``contexts`` are different ones. With ``isl`` and ``osl``, the mean context of a decode step is ``isl + osl
-    / 2``.
+    studies. ``contexts`` are different contexts in one batch. With ``isl`` and ``osl``, the mean context of a decode
+    step is ``isl + osl / 2``.
 
     Examples
     --------
@@ -335,7 +335,7 @@ class Traffic(Spec):
 
     @property
     def shares(self) -> tuple[tuple[float, float], ...]:
-        """Contexts [tokens], each with the share of the sequences that have it [1]; empty if all are equal."""
+        """Contexts [tokens], each with the share of the sequences that have it [1]; empty if all contexts are equal."""
         total = sum(part for _, part in self.contexts or ())
         return tuple((float(length), part / total) for length, part in self.contexts or ())
 
@@ -376,8 +376,8 @@ class Arrivals(Spec):
     scv: Annotated[int | float, Field(ge=0, le=1000)] = 1
     """Squared coefficient of variation of the gaps between requests within an interval [1].
 
-    For Poisson arrivals it is 1, and for bursty arrivals it is larger. If gaps are independent, it also is the variance
-    of the number of arrivals over a long time, divided by their mean number.
+    Poisson arrivals have the value 1, and bursty arrivals have larger values. If gaps are independent, the value is
+    also the variance of the number of arrivals over a long time, divided by the mean number.
     """
     rates: Annotated[tuple[Annotated[int | float, Field(ge=0, le=1e9)], ...], Field(strict=False)] = ()
     """Request rate of each interval [1/s]. After the last interval, the list starts again.
@@ -472,9 +472,7 @@ class Reuse(Spec):
     """Reuse of prompt prefixes between requests, in blocks of tokens."""
 
     share: Share
-    """Share of prompt blocks that were in an earlier request, too [1].
-
-    If blocks are unknown, the share of prompt tokens.
+    """Share of prompt blocks, or of prompt tokens if blocks are unknown, that were in an earlier request [1].
 
     A prefix cache of unlimited size has this hit rate.
     """
@@ -483,7 +481,7 @@ class Reuse(Spec):
     blocks: Annotated[tuple[Count, ...], Field(strict=False)] = ()
     """Sizes of a cache that removes the least recently used blocks, in blocks, in ascending order [1]."""
     found: Annotated[tuple[Share, ...], Field(strict=False)] = ()
-    """Hit rate of a cache of each of these sizes, as a share of all blocks [1]."""
+    """Hit rate of the cache for each size in ``blocks``, as a share of all prompt blocks [1]."""
 
     def _check_fields(self) -> None:
         if len(self.blocks) != len(self.found):
@@ -521,22 +519,22 @@ class Requests(Spec):
     table: Lengths | None = None
     """Table whose rows have prompt and output lengths that belong together.
 
-    ``isl``, ``osl`` and ``cached`` follow from it.
+    ``isl``, ``osl`` and ``cached`` are computed from the table.
     """
     arrivals: Arrivals | None = None
     """Arrivals of the workload; None if the query determines them."""
     blocks: Annotated[tuple[tuple[int, ...], ...], Field(strict=False)] = ()
     """Identifiers of the prompt's blocks, for each row of the table, if requests are recorded.
 
-    If two prompts have an identifier in common, they are equal up to the end of this block. The simulation sends the
-    requests in the order of the rows, and cache hits follow from the contents of the cache.
+    Two prompts with a common identifier are equal up to the end of this block. The simulation sends the requests in the
+    order of the rows, and cache hits follow from the contents of the cache.
     """
     block_tokens: int = 0
     """Tokens per block [tokens]."""
     longest_turn: Annotated[int, Field(ge=0, le=LONGEST)] = 0
     """Prompt plus output of the longest turn of a session; 0 without sessions [tokens].
 
-    If it is set, the other fields have the lengths of the mean turn.
+    If this field is set, the other fields have the lengths of the mean turn.
     """
 
     def __init__(self, *lengths: float | str | Length, **fields: Any) -> None:
@@ -628,7 +626,7 @@ class Requests(Spec):
     def mean_context(self) -> float:
         """Mean number of cached tokens in a decode step [tokens].
 
-        Requests with longer outputs count more, as they have more steps.
+        Requests with longer outputs have more weight, because they have more steps.
         """
         if self.table is not None:
             rows = self.table.rows
@@ -688,7 +686,7 @@ class TrafficSpec(SourcedSpec):
 
 
 def _listed(weighed: Iterable[tuple[float, float]]) -> Length:
-    """Length that has one of several values, each for a share of the requests."""
+    """Length with a list of possible values, from pairs of a value and its share of the requests."""
     shares: dict[float, float] = {}
     for length, share in weighed:
         shares[length] = shares.get(length, 0.0) + share
