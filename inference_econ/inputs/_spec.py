@@ -242,7 +242,7 @@ def descriptions(cls: type) -> Mapping[str, str]:
     """Docstrings of the fields of a class and its bases, by field name; empty if the source is not available.
 
     The source is read only when a schema is requested. The pydantic option for docstrings parses the source of every
-    class at import, which would take a quarter of the run time of a command that shows no schema.
+    class at import. This parsing would take a quarter of the run time of a command that shows no schema.
     """
     texts: dict[str, str] = {}
     for base in reversed(cls.__mro__):

@@ -41,7 +41,7 @@ class Document:
 
     data: dict[str, Value]
     origin: str
-    """File name in messages."""
+    """Name of the file, for messages."""
     lines: dict[Location, tuple[str, int]] = field(default_factory=dict)
     """``location -> (origin, line)``. A merged document has several origins.
 
@@ -336,7 +336,7 @@ def _step(container: Value, key: str | int) -> Value:
 
 @cache
 def entry_title(path: Path) -> str:
-    """Title of a catalog entry, read without the rest of its file; empty if the file has none."""
+    """Title of a catalog entry, read without the rest of its file; empty if the file has no title."""
     line = re.search("^name: .+$", path.read_text(encoding="utf-8"), re.MULTILINE)
     # Most titles are simple. A regular expression is faster than the parser, whose time would dominate.
     if line and (plain := re.fullmatch(r"name: ([A-Za-z][\w .()-]*\w\)?)", line[0])):

@@ -83,7 +83,7 @@ def tier(name: str) -> TierSpec:
     Raises
     ------
     InputError
-        If there is no such name or file.
+        If no kind of host memory has this name, and no such file exists.
     SpecError
         If the file has mistakes.
     """
@@ -468,7 +468,7 @@ def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...], *,
             document.data["extends"] = name
         for change in changes:
             if is_preset and any(f"{field}." in change.partition("=")[0] for _, field in _FILES):
-                _graft_files(document)  # What-ifs can change fields inside the referenced files.
+                _graft_files(document)  # Changes can concern fields inside the referenced files.
             _apply(document, change, _SINGULAR[kind])
         if is_preset:
             _graft_files(document)
@@ -481,8 +481,8 @@ def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...], *,
         return cast("SpecT", scenario_of(document, meaning))  # names are checked together with the other fields
 
 
-# Studies create any number of what-ifs, so the number of cached specifications is limited. The limit is several times
-# the size of the catalog.
+# Studies change fields in any number of ways, so the number of cached specifications is limited. The limit is
+# several times the size of the catalog.
 @lru_cache(maxsize=1024)
 def _shipped(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...]) -> SpecT:
     if changes or name not in names(kind):

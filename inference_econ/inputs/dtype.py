@@ -26,7 +26,7 @@ class Format(NamedTuple):
     group: tuple[int, ...]
     """Number of elements that share a scale: per row, or rows and columns of a block [1].
 
-    Empty if scales are negligible.
+    The tuple is empty if scales are negligible.
     """
     units: tuple[str, ...]
     """Math units that can process the format, the narrowest first."""
@@ -238,8 +238,8 @@ def _holds(dtype: str, peaks: Mapping[str, float]) -> bool:
     return dtype not in OF_FILES and FORMATS[family(dtype)].units[0] in peaks
 
 
-#: Divisors of head counts. A scaled head count keeps the largest divisor from this list that the original count has
-#: [1].
+#: Divisors of head counts [1]. A scaled head count keeps the largest divisor of the original count in this list that
+#: also divides the number of groups or is a multiple of it.
 _GROUPS = (8, 4, 2, 1)
 #: A scaled width keeps the largest power of two that divides the original width, up to this limit: 128, or a sixteenth
 #: of the width if that is more. Block formats need the 128, because they share a scale per 128 columns. The hidden size

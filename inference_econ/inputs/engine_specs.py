@@ -72,9 +72,9 @@ class EngineDefaults(Spec):
     step_tokens: Count
     """Maximum tokens of one step, summed over all sequences [tokens]."""
     slots: Count | None = None
-    """Maximum number of concurrent requests [1]; absent if only memory limits it."""
+    """Maximum number of concurrent requests [1]; absent if only memory limits the number."""
     memory_fraction: Fraction | None = None
-    """Share of the memory for weights and KV cache [1]; absent if it is computed from the other settings."""
+    """Share of the memory for weights and KV cache [1]; absent if the engine computes the share from other settings."""
     block_tokens: Count
     """Tokens per block of the KV cache [tokens]."""
 
@@ -97,13 +97,13 @@ class EngineMemory(Spec):
     """Number of copies of the 32-bit logits that the profiling run allocates for the maximum number of sequences
     [1]."""
     state_pages: bool = False
-    """True if recurrent states are stored in pages of the KV cache. A page is then as large as a state."""
+    """True if recurrent states are stored in pages of the KV cache, each as large as a state."""
     states_held: Count = 1
     """Default limit on the number of states per recurrent layer and request [1]."""
     state_share: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | None = None
     """Share of the cache memory that is reserved for recurrent states [1].
 
-    Absent if recurrent states and attention keys share the cache memory.
+    The field is absent if recurrent states and attention keys share the cache memory.
     """
     profiled_images: bool = False
     """True if the profiling run also encodes the maximum number of largest images that fit in the largest step; at
@@ -289,7 +289,10 @@ class KernelCount(Spec):
     kernels: Annotated[int | float, Field(ge=0, le=1e3, allow_inf_nan=False)]
     """Number of kernels for each execution of the operator, without kernels on parallel streams [1]."""
     formats: tuple[Dtype, ...] = Field(default=(), strict=False)
-    """Formats to which the entry applies: weight formats, or cache formats for attention and scans. Empty means all."""
+    """Formats to which the entry applies: weight formats, or cache formats for attention and scans.
+
+    An empty tuple means all formats.
+    """
     generations: tuple[str, ...] = Field(default=(), strict=False)
     """Chip generations (:attr:`HardwareSpec.generation`) to which the entry applies; empty means all."""
     mixers: tuple[MixerKind, ...] = Field(default=(), strict=False)
@@ -366,7 +369,7 @@ class EngineFacts(Spec):
     expert_kernels: dict[Generation, dict[Dtype, ExpertKernelName]] = Field(default={})
     """Kernels of routed experts that the engine or its recipes select, by chip generation and weight format.
 
-    Empty if the kernels are unknown.
+    The mapping is empty if the kernels are unknown.
     """
     exchanged_expert_kernels: dict[Generation, dict[Dtype, ExpertKernelName]] = Field(default={})
     """Kernels of routed experts with data-parallel attention, for formats where they differ from ``expert_kernels``."""
@@ -375,7 +378,7 @@ class EngineFacts(Spec):
     beside_mxfp4: Dtype | None = None
     """Format of all weights except experts, in the engine's checkpoints of models with MXFP4 experts.
 
-    Absent if these weights have the format of the published checkpoint.
+    The field is absent if these weights have the format of the published checkpoint.
     """
     models: tuple[ModelSupport, ...] = Field(default=(), strict=False)
     """Supported architectures among the models of the catalog.
@@ -387,7 +390,7 @@ class EngineFacts(Spec):
     stages_over: Literal["nodes"] | None = None
     """``nodes`` if the documentation recommends one pipeline stage per node, with tensor parallelism inside each stage.
 
-    Absent if the documentation recommends no number of stages.
+    The field is absent if the documentation recommends no number of stages.
     """
     defaults: tuple[EngineDefaults, ...] = Field(default=(), strict=False)
     """Default settings of the server. The first entry whose memory limit the chip meets applies."""
@@ -425,7 +428,7 @@ class EngineFacts(Spec):
         return "connectors" in self.model_fields_set and not self.connectors
 
     def support(self, architecture: str | None, generation: str) -> ModelSupport | None:
-        """Support for a model architecture on a chip generation; None if it is not supported."""
+        """Support for a model architecture on a chip generation; None if the engine lacks support."""
         for entry in reversed(self.models):
             if architecture in entry.architectures:
                 return entry if not entry.generations or generation in entry.generations else None
@@ -461,7 +464,7 @@ class EngineFacts(Spec):
         Raises
         ------
         InputError
-            If the engine has no such implementation.
+            If the engine has no implementation of the selected kind for the phase.
         """
         possible = [
             exchange

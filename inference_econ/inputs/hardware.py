@@ -73,7 +73,7 @@ class HardwareSpec(SourcedSpec):
     """
 
     extends: str | None = None
-    """Chip that this file extends; fields that are not given are copied from it."""
+    """Chip that this file extends; missing fields are copied from that chip."""
     family: str = Field(pattern=r"^[a-z0-9_]+$")
     """Family of chips, for example ``h100``.
 
@@ -94,7 +94,7 @@ class HardwareSpec(SourcedSpec):
     two_to_four_sparsity: bool = False
     """True if the peaks that the vendor advertises include 2:4 sparsity.
 
-    The dense peak of fp8 must then be twice the peak of 16-bit formats.
+    If true, the dense peak of fp8 must be twice the peak of 16-bit formats.
     """
     hbm_bytes: Annotated[Memory, HIGH_IS_GOOD]
     """Main memory available to programs [B]."""
@@ -110,8 +110,10 @@ class HardwareSpec(SourcedSpec):
     The value is only used to check the bandwidth in one direction.
     """
     link_peers: Count | None = None
-    """Number of chips to which each chip is wired directly [1]. Direct links have equal shares of the link bandwidth.
-    Absent if a switch connects the chips, where one peer can use the full bandwidth.
+    """Number of chips to which each chip is wired directly [1].
+
+    Direct links have equal shares of the link bandwidth. The field is absent if a switch connects the chips, because
+    one peer can then use the full bandwidth.
     """
     nic_bytes_per_second_one_way: Annotated[BytesPerSecond | None, HIGH_IS_GOOD] = None
     """Network bandwidth between link domains per accelerator in one direction [B/s]; absent if unknown."""
@@ -122,7 +124,10 @@ class HardwareSpec(SourcedSpec):
     power_cap: Annotated[Watts | None, HIGH_IS_GOOD] = None
     """Power cap that the user sets for the board, as with ``nvidia-smi --power-limit`` [W]."""
     rented_as: tuple[Count, ...] = Field(default=(), strict=False)
-    """Accelerators per rentable machine, in ascending order; the last number is the full node [1]. Empty if unknown."""
+    """Accelerators per rentable machine, in ascending order; the last number is the full node [1].
+
+    The tuple is empty if the numbers are unknown.
+    """
     prices: tuple[Price, ...] = Field(default=(), strict=False)
     """Rental prices."""
     purchase: PurchasePrice | None = None

@@ -70,14 +70,14 @@ class MixerParameters(NamedTuple):
 class Mixer(Spec):
     """Base class of mixers (attention or recurrence): the fields of a file, and parameter and cache counts.
 
-    Subclasses override these defaults. ``engine/operators/`` computes the operators of each kind of mixer.
+    Subclasses override the defaults of this class. ``engine/operators/`` computes the operators of each kind of mixer.
     """
 
     kind: str
     """Name of the kind of mixer."""
 
     compressed: ClassVar[bool] = False
-    """True if the cache contains pooled tokens. Engines may pad the pages of such a cache."""
+    """True if the cache contains pooled tokens. Engines may pad the pages of a cache with pooled tokens."""
     index_keys_as_cache: ClassVar[bool] = False
     """True if index keys have the number format of the cache.
 
@@ -114,11 +114,11 @@ class Mixer(Spec):
         return not (self.absent or self.cache.has_state)
 
     def resized(self, ratio: float) -> Self:
-        """Mixer with ``ratio`` times the query heads, rounded so that as many chips as before can share them."""
+        """Mixer with ``ratio`` times the query heads, rounded so that the same number of chips can share the heads."""
         return self
 
     def scaled(self, root: float) -> Self:
-        """Mixer whose number of heads and whose widths grow by the factor ``root``. The published study uses this rule.
+        """Mixer whose number of heads and whose widths grow by the factor ``root``, as in the published study.
 
         Raises
         ------
@@ -191,7 +191,7 @@ class GroupedQueryAttention(Mixer):
     index_heads: Count | None = None
     """Number of heads of the indexer, which selects blocks of tokens per KV head.
 
-    Absent for attention to all tokens.
+    The field is absent for attention to all tokens.
     """
     index_head_dim: Count | None = None
     """Width of an index head. One index key of this width is cached per token."""
@@ -286,7 +286,7 @@ class LatentAttention(Mixer):
     nope_head_dim: Size
     """Width of the part of a query or key head without rotary position."""
     rope_head_dim: Whole = 0
-    """Width of the rotary key that all heads share; it is cached with the latent."""
+    """Width of the rotary key that all heads share; the key is cached with the latent."""
     value_head_dim: Size
     """Width of a value head."""
     kv_down_projections: Count = 1
@@ -303,7 +303,7 @@ class LatentAttention(Mixer):
     index_head_dim: Count | None = None
     """Width of an index head. One index key of this width is cached per token."""
     index_top_k: Count | None = None
-    """Maximum number of attended tokens. The indexer of this layer, or of an earlier one, selects them [tokens]."""
+    """Maximum number of attended tokens, which the indexer of this layer or of an earlier layer selects [tokens]."""
 
     def _check_fields(self) -> None:
         if (self.index_heads is None) != (self.index_head_dim is None):
@@ -410,7 +410,7 @@ class CompressedAttention(Mixer):
     index_heads: Count | None = None
     """Number of heads of the indexer, which selects pooled entries.
 
-    Absent if tokens attend to all entries, or to entries that an earlier layer selects.
+    The field is absent if tokens attend to all entries, or to entries that an earlier layer selects.
     """
     index_head_dim: Count | None = None
     """Width of an index head. One index key of this width is cached per entry, in the layer that caches the entries."""
@@ -583,7 +583,7 @@ class FeedForwardParameters(NamedTuple):
 class FeedForwardPart(Spec):
     """Base class of feed-forward blocks: the fields of a file, and parameter counts.
 
-    Subclasses override these defaults. ``engine/operators/`` computes the operators of each kind of block.
+    Subclasses override the defaults of this class. ``engine/operators/`` computes the operators of each kind of block.
     """
 
     kind: str
@@ -592,7 +592,7 @@ class FeedForwardPart(Spec):
     widths: ClassVar[tuple[str, ...]] = ()
     """Names of the fields that are widths, starting with the width that is split over ranks.
 
-    Empty for layers without a block.
+    The tuple is empty for layers without a feed-forward block.
     """
 
     @property
@@ -616,7 +616,7 @@ class FeedForwardPart(Spec):
 
     @property
     def cut_width(self) -> float:
-        """Width that is split over ranks [1]. For an MoE block, it is the width of one expert."""
+        """Width that is split over ranks [1]. For an MoE block, the result is the width of one expert."""
         return float(getattr(self, self.widths[0]))
 
     @property
@@ -687,12 +687,12 @@ class ExpertFeedForward(FeedForwardPart):
     router_bias: bool = False
     """True if the routing matrix has a learned bias per expert."""
     latent_size: Size | None = None
-    """Input and output width of the routed experts, if two projections that all experts share reduce it.
+    """Input and output width of the routed experts, if two projections that all experts share reduce the width.
 
-    Absent if the width is ``hidden_size``.
+    The field is absent if the width is ``hidden_size``.
     """
     latent_norm: bool = False
-    """True if the summed output of the routed experts has a learned norm before it is projected back."""
+    """True if the summed output of the routed experts has a learned norm before the output is projected back."""
     routing_groups: Count | None = None
     """Number of equal groups of experts, one for each node or device; absent if routing does not use groups."""
     active_groups: Count | None = None

@@ -4,7 +4,7 @@ Case, separators and the organization in a model's name are ignored. A catalog n
 Hugging Face id always means that entry. A name that is not exact is converted to a catalog name, and a note is logged.
 A name that fits several entries causes an error, which lists the entries. Synonyms are in
 ``scenarios/measured/names.yaml``. The reader of measurements also uses ``names.yaml``. For a name that fits several
-entries, this reader takes the most common entry.
+entries, the reader of measurements uses the most common entry.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def format_in(text: str) -> str | None:
 def alike(written: str, native: str) -> bool:
     """True if both formats are 4-bit formats, or both are 8-bit float formats.
 
-    Checkpoint names do not distinguish such formats.
+    Checkpoint names do not distinguish between 4-bit formats, or between 8-bit float formats.
     """
     return any(written in kind and family(native) in kind for kind in (_FOUR_BITS, EIGHT_BIT_FLOATS))
 
@@ -122,7 +122,7 @@ def of_model(text: str) -> Iterator[str]:
 
 
 def of_chip(text: str) -> tuple[list[str], str | None]:
-    """Words of a chip's name that distinguish the chip from others, and its memory size [GB] if the name has it.
+    """Words of a chip's name that distinguish the chip from others, and its memory size [GB] if stated.
 
     Examples
     --------

@@ -47,7 +47,7 @@ class Offer(Spec):
     dollars_per_million_output_tokens: _Positive
     """Price of output tokens [USD per 1e6 tokens]."""
     source: _Text
-    """Key of a reference."""
+    """Key of the reference in ``references.bib``; ``user`` for the user's own API offers."""
     where: _Text
     """Location inside the reference."""
 

@@ -68,7 +68,7 @@ def user_folder(variable: str, usual: str) -> Path:
     Parameters
     ----------
     variable : str
-        Variable of the XDG base directory specification; it is used if it is an absolute path.
+        Variable of the XDG base directory specification; the variable is used if its value is an absolute path.
     usual : str
         Folder in the user's home that is used without the variable.
 

@@ -26,7 +26,7 @@ UNPRICED = "no_price_"
 ALIKE = "alike"
 #: Date of the newest price in the repository; a test checks it.
 NEWEST = "2026-11-09"
-#: First day of the last quarter, which ends on that date.
+#: First day of the last quarter, which ends on :data:`NEWEST`.
 _SINCE = (date.fromisoformat(NEWEST) - timedelta(days=92)).isoformat()
 #: Accepted forms of a price, for messages.
 FORMS = "USD per GPU-hour (2.50), USD per node-hour (23.60/node), or a kind"
@@ -71,7 +71,7 @@ class HourPrice:
 
     @property
     def doubt(self) -> str:
-        """Reason why the price is unreliable; empty if it is reliable."""
+        """Reason why the price is unreliable; empty for a reliable price."""
         if self.kind == GIVEN:
             return ""
         if self.kind == "estimate":
@@ -103,7 +103,7 @@ class HourPrice:
 
     @property
     def terms(self) -> str:
-        """Kind and date of the price, and a remark if it was not verified."""
+        """Kind and date of the price, and a remark if the price was not verified."""
         doubt = ", not verified" if self.verified is False else ""
         return f"{self.label}{'' if self.date is None else f', {self.date}'}{doubt}"
 
@@ -141,10 +141,10 @@ def of_kind(chip: HardwareSpec, kind: str) -> HourPrice | None:
 def typical(prices: Iterable[HourPrice]) -> HourPrice | None:
     """Median of the verified on-demand prices of the last quarter; None if ``prices`` is empty.
 
-    The last quarter is the 92 days until :data:`NEWEST`, so that results depend only on the files. Without such prices,
-    the result is the median of the newest prices of one kind. Dated and verified prices have priority, and then the
-    first kind in :data:`KINDS`. For an even number of prices, the result is the lower middle price, because this price
-    has a source.
+    The last quarter is the 92 days until :data:`NEWEST`, so that results depend only on the files. Without such
+    on-demand prices, the result is the median of the newest prices of one kind. Dated and verified prices have
+    priority, and then the first kind in :data:`KINDS`. For an even number of prices, the result is the lower middle
+    price, because this price has a source.
     """
     by_cost = sorted(prices, key=lambda price: price.dollars)
     first = min(map(_rank, by_cost), default=None)

@@ -155,7 +155,7 @@ class Settings(Spec):
     """Price of an accelerator-hour [USD/h] or a node-hour (``23.60/node``), or a kind of price (``on_demand``,
     ``owned``).
 
-    By default, a typical price in the chip's file.
+    The default is a typical price in the chip's file.
     """
     decode_only: bool | None = None
     """True to evaluate only decode steps, without prefill. ``grid: paper`` also evaluates only decode steps."""
@@ -354,7 +354,7 @@ class PanelsAsk(Spec):
     kind: Literal["panels"]
     """Kind of query."""
     scenarios: Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
-    """Names of the other scenarios."""
+    """Names of the scenarios with the combined figures."""
 
 
 #: Settings that are not valid for a server that is already running.

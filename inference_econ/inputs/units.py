@@ -22,7 +22,7 @@ EXAMPLES = {
 }
 
 #: Minimum values for chips, memories and links in base units. A smaller number probably has no unit or no prefix. There
-#: is no maximum, because a large number can be intended, for example for a what-if in which a part takes no time.
+#: is no maximum, because a large number can be intended, for example if a part is assumed to take no time.
 LEAST = {"memory": 1e6, "B/s": 1e6, "FLOP/s": 1e9, "W": 1.0}
 #: Smallest number with thousands separators [1].
 _LONG = 1e4

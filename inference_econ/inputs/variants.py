@@ -90,7 +90,9 @@ def add_source(document: Document, key: str, origin: str, *, again: bool = False
 
 
 def times(document: Document, key: str, factor: float, origin: str) -> Value:
-    """Multiply the value of a field: a number, a quantity, or all numbers of a mapping. None if the field has no value.
+    """Multiply the value of a field: a number, a quantity, or all numbers of a mapping.
+
+    The result is None if the field has no value.
 
     Raises
     ------

@@ -10,7 +10,7 @@ from inference_econ.errors import InputError
 if TYPE_CHECKING:
     from inference_econ.inputs._yaml import Value
 
-#: Specifications that a what-if can change.
+#: Specifications whose fields can be changed.
 SPECIFICATIONS = ("model", "hardware", "assumptions")
 
 

@@ -143,7 +143,7 @@ def serving_adapters(
 
 
 def lacks(engine: ServingEngine, model: ModelSpec, hardware: HardwareSpec, precision: Precision) -> str | None:
-    """Reason why an engine cannot serve a model on a chip in the given formats; None if it can."""
+    """Reason why an engine cannot serve a model on a chip in the given formats; None if the engine can."""
     facts, generation = engine.facts, hardware.generation
     kernels = facts.kernels_on(generation)
     if kernels is None:
@@ -212,13 +212,13 @@ class EngineOption(Spec):
     The dotted path of a key is for example ``--speculative-config.method``.
     """
     type: OptionType
-    """Type of the value."""
+    """Type of the option's value."""
     choices: tuple[Scalar, ...] | None = Field(default=None, strict=False)
     """Allowed values; None if all values of the type are allowed."""
     nargs: int | str | None = None
     """Number of values in the notation of argparse: an integer, ``+``, ``*`` or ``?``; None for one value."""
     default: Scalar | list[Scalar] | None = None
-    """Default value; absent if it is null or computed at run time."""
+    """Default value; absent if the default is null or computed at run time."""
 
     def value(self, text: str) -> Any:
         """Convert a word on the command line to a value of the option.

@@ -35,8 +35,8 @@ def name_for(generation: str, engine: str | None = None) -> str:
     Returns
     -------
     str
-        Name of the first profile in ``scenarios/assumptions/generations`` that matches both; ``deployable`` if none
-        does.
+        Name of the first profile in ``scenarios/assumptions/generations`` that matches the generation and the engine;
+        ``deployable`` if no profile matches.
 
     Examples
     --------
@@ -120,8 +120,8 @@ def for_hardware(
 def for_grid(assumptions: Assumptions | Name | None, grid: GridName) -> Assumptions | Name | None:
     """Return the given assumptions, or else the default for a grid of parallelism degrees.
 
-    The default is ``paper`` for the grid of the published study. For the grid of integers it is None, and each chip has
-    its own default.
+    The default is ``paper`` for the grid of the published study. For the grid of integers the default is None, and each
+    chip has its own default.
 
     Examples
     --------

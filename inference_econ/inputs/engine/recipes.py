@@ -350,7 +350,7 @@ def head_of(engine: str, model: ModelSpec, hardware: HardwareSpec, precision: Pr
 
 
 def recommended_drafts(engine: str | None, proposer: ProposerName, target: ModelSpec | None) -> int | None:
-    """Largest draft length [1] that an engine recommends for a speculation method; None if it recommends none.
+    """Largest draft length [1] that an engine recommends for a speculation method; None if the engine recommends none.
 
     Values for the target model have priority over values for all models.
 

@@ -234,7 +234,7 @@ def _add_unknown(document: Document, parts: Sequence[UnknownPart], unread: Seque
 
 
 def _text_part(data: Mapping[str, Any], file: str) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
-    """Configuration of the text model, the configuration that contains it, and its model family."""
+    """Text part of a configuration, the full configuration, and the model family of the text part."""
     kind = data.get("model_type")
     if kind is None:
         raise SpecError([f"{file}: model_type is missing; is this the config.json of a Hugging Face model?"])

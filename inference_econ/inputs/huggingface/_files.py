@@ -148,7 +148,8 @@ def cached_config(identity: str, cache: Path) -> Path | None:
 INDEX_NAME = "model.safetensors.index.json"
 #: Maximum header length of the safetensors format [B].
 _LARGEST = 100_000_000
-#: Tensor formats in which each element is one parameter. In other formats, an element contains several.
+#: Tensor formats in which each element is one parameter. In other formats, an element contains several
+#: parameters.
 _PLAIN = re.compile(r"F64|F32|F16|BF16|F8_.*|I8")
 #: Number of four-bit parameters in one element of a packed tensor format [1].
 _PACKED = {"U8": 2, "I32": 8, "I64": 16}

@@ -69,7 +69,7 @@ def formats(
     Parameters
     ----------
     levels : tuple of mapping
-        Text part of the configuration if it has one, then the full configuration. A key may be in any of them.
+        Text part of the configuration if it has one, then the full configuration. A key may be at any of these levels.
     beside : mapping or None
         Content of ``hf_quant_config.json``.
     layers : int
@@ -177,7 +177,7 @@ def _scheme(block: object, base: Dtype, place: str) -> _Quantisation | None:
 def _grouped(kind: object, bits: object, size: object, symmetric: bool, place: str) -> Dtype:
     """Number format whose elements share one scale per group.
 
-    If the group size is unusual, the name of the format contains it.
+    If the group size is unusual, the name of the format contains the size.
     """
     group = None if size in (None, -1) else size
     sized = f"{kind}{bits}_g{group}" if type(group) is int else ""

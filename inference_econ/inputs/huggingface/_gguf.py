@@ -20,7 +20,7 @@ from inference_econ.inputs.scope import open_file
 
 #: Maximum header size [B]. A vocabulary of 262,144 words takes about 20 MB.
 _MOST_BYTES = 100_000_000
-#: Longest text that is kept [B]. Longer ones are skipped.
+#: Longest text that is kept [B]. Longer texts are skipped.
 _MOST_TEXT = 1_000_000
 #: Type codes of numbers in metadata. The code 8 is a text, and 9 is an array.
 _NUMBERS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))

@@ -37,7 +37,7 @@ class ConfigReader:
     family : str
         ``model_type`` in messages.
     outer : mapping
-        Full configuration if ``data`` is its text part; some keys may be in either of them.
+        Full configuration if ``data`` is its text part; some keys may be in either configuration.
     """
 
     def __init__(self, data: Mapping[str, Any], file: str, family: str, outer: Mapping[str, Any] | None = None) -> None:

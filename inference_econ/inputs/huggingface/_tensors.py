@@ -265,8 +265,8 @@ def unknown_parts(model: ModelSpec, checkpoint: Checkpoint, *, by_family: bool) 
     """Parts of a checkpoint that the parameter count of a model does not include.
 
     If tensors with uncommon names explain the difference between checkpoint and parameter count, each is one part.
-    Otherwise they are one part together. For a known family, tensors without known shapes are ignored, because known
-    families also have uncommon names.
+    Otherwise all such tensors are one part. For a known family, tensors without known shapes are ignored, because known
+    families also have tensors with uncommon names.
     """
     if not checkpoint.elements:
         # The total size determines the unknown part if no shapes are known.

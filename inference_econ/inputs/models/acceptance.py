@@ -79,13 +79,14 @@ class ExposedRounds(Spec):
     hardware: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
     """Catalog names of the chips."""
     versions: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
-    """Engine versions."""
+    """Engine versions of these servers."""
     seconds: Seconds
     """CPU time per speculation round [s]."""
     seconds_per_sequence: Seconds
     """CPU time per speculation round and sequence [s]."""
     source: Source
-    """Source for the settings of the servers, and for the time that they would save by preparing rounds in advance."""
+    """Source for the settings of the servers, and for the time that the servers would save by preparing rounds in
+    advance."""
 
 
 class SpeculationFacts(Spec):

@@ -16,7 +16,10 @@ from inference_econ.inputs.models.repository import Repository
 
 
 class VisionTower(Spec):
-    """Image encoder of a model, including its projector. The encoder takes memory, but text steps do not run it."""
+    """Image encoder of a model, including its projector.
+
+    The encoder takes memory, but text steps do not run the encoder.
+    """
 
     parameters: Count
     """Parameters of encoder and projector, which engines and published checkpoints store in 16 bits [1]."""
@@ -60,7 +63,7 @@ class ModelSpec(SourcedSpec):
     """Architecture of a language model: its text part, without multi-token-prediction layers."""
 
     extends: str | None = None
-    """Model that this file extends. Missing fields are copied from it."""
+    """Model that this file extends. Missing fields are copied from that model."""
     huggingface_id: Repository | None = None
     """Hugging Face id of the published weights: ``organisation/name``."""
     checkpoints: dict[Dtype | Literal["eagle"], Repository] = Field(default={})
@@ -111,10 +114,10 @@ class ModelSpec(SourcedSpec):
     residual_span: Count | None = None
     """Number of layers whose outputs are summed to one vector.
 
-    Later layers attend to these vectors (attention residuals of Kimi K3). Absent for ordinary residuals.
+    Later layers attend to these vectors (attention residuals of Kimi K3). The field is absent for ordinary residuals.
     """
     vision: VisionTower | None = None
-    """Image encoder. Parameter counts exclude it."""
+    """Image encoder. Parameter counts exclude the encoder."""
     left_out: tuple[str, ...] = Field(default=(), strict=False)
     """Keys that the ``config.json`` lacks, with the values that the published class has by default."""
     unknown: tuple[UnknownPart, ...] = Field(default=(), strict=False)
@@ -144,7 +147,7 @@ class ModelSpec(SourcedSpec):
 
     @property
     def embedding_parameters(self) -> float:
-        """Parameters of the input and output embedding. A matrix that is both is included once."""
+        """Parameters of the input and output embedding. A matrix that is used as both is included once."""
         return (1 if self.tied_embeddings else 2) * self.vocab_size * self.hidden_size
 
     @property
@@ -154,7 +157,7 @@ class ModelSpec(SourcedSpec):
 
     @property
     def active_parameters(self) -> int:
-        """Active parameters per token, including both embeddings."""
+        """Active parameters per token, including input and output embedding."""
         idle = math.fsum(block.layers * block.feed_forward.parameters(self.hidden_size).idle for block in self.blocks)
         idle += sum(part.parameters for part in self.unknown if part.looked_up)
         return round(math.fsum(self.parameter_parts().values()) - idle)
@@ -266,7 +269,9 @@ class Precision:
         model : ModelSpec
             The model. If its file states ``embedding_weights``, embeddings have this format unless the weights are
             wider.
-        weights, activations, kv : str, optional Number formats. embeddings : {'sixteen_bit', 'as_weights'}
+        weights, activations, kv : str, optional
+            Number formats to use instead of the defaults.
+        embeddings : {'sixteen_bit', 'as_weights'}
             Format of embeddings if the weights are narrower than 16 bits and the file of the model states no embedding
             format.
 

@@ -101,7 +101,7 @@ def spread(counts: Sequence[int], total: int) -> list[int]:
     Parameters
     ----------
     counts : sequence of int
-        Layers of each run [1].
+        Layers in each run of equal layers [1].
     total : int
         New total of layers [1].
 
@@ -165,7 +165,7 @@ def scaled(model: ModelSpec, factor: float, *, depth_exponent: float = 1 / 3, gr
 
     Notes
     -----
-    ``paper`` is the rule in the code of Erdil (2025). Unlike that code, it does not change the fields of latent
+    ``paper`` is the rule in the code of Erdil (2025). Unlike that code, ``paper`` does not change the fields of latent
     attention.
 
     Examples
@@ -217,7 +217,7 @@ def _block(block: Block, ratio: float, depth: float) -> Block:
     )
 
 
-#: Field that a short key changes, with the part of the block that has it. A block is changed if it has the third field.
+#: Part of a block and field in it that each short key changes. The third name is a field that changed blocks must have.
 _FIELDS: Mapping[str, tuple[str, str, str]] = {
     "query_heads": ("attention", "query_heads", "query_heads"),
     "kv_heads": ("attention", "kv_heads", "kv_heads"),
@@ -226,7 +226,7 @@ _FIELDS: Mapping[str, tuple[str, str, str]] = {
     "active_experts": ("feed_forward", "active_experts", "experts"),
     "expert_size": ("feed_forward", "intermediate_size", "experts"),
 }
-#: Short keys. Each changes all layers of a model.
+#: Short keys at the top of a model file, for example ``experts``. A key changes its field in all layers.
 SHORT_KEYS = ("layers", *_FIELDS, "attention", "parallel")
 #: Widths of latent attention divided by the width of a head [1]. They are those of DeepSeek-V2 and V3 (hf_deepseek_v2:
 #: 512, 1536 and 64 with heads of 128). The last value is the number of KV heads if grouped-query attention replaces
@@ -294,7 +294,7 @@ def changes(data: Mapping[str, Value], key: str, value: Value, origin: str) -> I
 def model_value(model: ModelSpec, key: str) -> float | None:
     """Current value of the field that a key of :data:`SHORT_KEYS` changes.
 
-    It is None if layers differ or lack the field.
+    The result is None if layers differ or lack the field.
 
     Examples
     --------

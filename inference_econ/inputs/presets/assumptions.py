@@ -106,20 +106,20 @@ class HostAssumptions(Spec):
     step_overhead: Seconds
     """CPU time per step that nothing overlaps: scheduling, input preparation, sampling and detokenization [s]."""
     sequence_overhead: Seconds = 0.0
-    """CPU time per step for each sequence in it [s]."""
+    """CPU time per step for each sequence in the step [s]."""
     request_overhead: Seconds
     """CPU time per request before its first token: network, tokenization, scheduling, and the first response [s]."""
     cached_token_overhead: Seconds = 0.0
     """CPU time per cached token of a prompt [s]. Engines receive, tokenize and look up the full text of a prompt. For
     uncached tokens, the fitted prefill time includes this time."""
     captured_tokens: NonNegative = 0.0
-    """Tokens of the largest prefill step that runs as piecewise graphs. The host then launches only the attention
-    kernels between the graphs [tokens]."""
+    """Tokens of the largest prefill step that runs as piecewise graphs [tokens]. In a step with graphs, the host
+    launches only the attention kernels between the graphs."""
     steps_ahead: Steps = 0
     """Number of steps that the host prepares in advance. A new prompt waits for these steps [1]."""
     warm_up: Seconds = 0.0
     """Additional latency of the first requests of a run with disaggregated pools, in which kernels are compiled or
-    tuned at first use [s]. Load generators warm up other servers before they measure."""
+    tuned at first use [s]. Load generators warm up aggregated servers before they measure."""
     transfer_warm_up: Seconds = 0.0
     """Additional latency of the first requests with disaggregated pools, because pools in different link domains
     connect at the first cache transfer [s]."""
@@ -152,16 +152,16 @@ class NetworkAssumptions(Spec):
     fit in it."""
     two_batch_overlap: Literal["never", "with_exchanges", "when_faster"]
     """Two-batch overlap: communication of one half of a batch overlaps with computation of the other half, and weights
-    are read twice. ``never``: off. ``when_faster``: used in every step that it speeds up. ``with_exchanges``: like
-    ``when_faster``, but only if attention-DP groups exchange tokens with experts on all ranks of a stage and an engine
-    supports it."""
+    are read twice. ``never``: off. ``when_faster``: on in every step that the overlap makes faster. ``with_exchanges``:
+    like ``when_faster``, but only if attention-DP groups exchange tokens with experts on all ranks of a stage and an
+    engine supports the overlap."""
     exchange_processors: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] = 0.0
     """Share of the chip's processors that all-to-all kernels take from the other half of a prefill batch [1]. In decode
     steps, all-to-all kernels take no processors."""
     link_domains: Literal["whole", "exact", "placed"]
     """Number of link domains that a group of ranks spans. ``whole``: ranks divided by the size of a domain, rounded up.
-    ``exact``: ranks divided by the size of a domain, not rounded, but at least one. ``placed``: follows from the
-    placement of all ranks of a stage, in which tensor-parallel and expert-parallel groups share the domains."""
+    ``exact``: ranks divided by the size of a domain, not rounded, but at least one. ``placed``: the number follows from
+    the placement of all ranks of a stage, in which tensor-parallel and expert-parallel groups share the domains."""
     inner_group: Literal["tensor", "experts"] = "tensor"
     """Ranks on adjacent chips if experts are both split and spread: ranks that share an expert, or ranks with different
     experts."""
@@ -171,16 +171,16 @@ class LayoutAssumptions(Spec):
     """Parallelism of a model on the chips of an instance."""
 
     tensor_layouts: Annotated[tuple[TensorLayout, ...], Field(min_length=1, strict=False)]
-    """Ways to split weight matrices: along one dimension (1D), or along both (2D)."""
+    """Ways to split weight matrices: along one dimension (1D), or along both dimensions (2D)."""
     attention_scale_down_steps: Steps
     """Number of steps between one chip and all chips for attention, if attention can use fewer chips than the
     feed-forward part [1]. If the feed-forward part uses T chips, attention uses T^(j/steps) chips, with j = 0..steps. 0
     means that attention always uses all T chips.
     """
     attention_groups: Literal["idle", "data_parallel", "shared"]
-    """Work of the remaining chips if an attention group is smaller than a stage. ``idle``: no work. ``data_parallel``:
-    further attention groups of the same size process their own sequences. ``shared``: all chips share the batch evenly,
-    even within a sequence; for bounds."""
+    """Work of the remaining chips if an attention group is smaller than a stage. ``idle``: the remaining chips do no
+    work. ``data_parallel``: further attention groups of the same size process their own sequences. ``shared``: all
+    chips share the batch evenly, even within a sequence; for bounds."""
     group_copies: Literal["none", "held"] = "none"
     """Copies of dense layers and embeddings in MoE models. ``none``: one copy over all chips of a stage, including the
     routers. ``held``: one copy per attention-DP group, split over its ranks, and a full router on every rank."""
@@ -192,15 +192,15 @@ class LayoutAssumptions(Spec):
     pipeline_deepest: Literal["layers", "layers_or_batch"]
     """Deepest pipeline that is tried: one stage per layer; or one stage per request, if there are fewer requests."""
     pipeline_stages: Literal["even", "uneven"] = "even"
-    """Layers per pipeline stage: equal, or different by at most one. The largest stage then determines time and
-    memory."""
+    """Layers per pipeline stage: equal, or different by at most one. If stages differ, the largest stage determines
+    time and memory."""
     parallel_blocks: Literal["apart", "merged"]
     """All-reduces of blocks with attention and feed-forward in parallel: separate, as in the study's full model,
     or merged."""
     residual_stream: Literal["whole", "by_tokens"] = "whole"
     """Residual stream of ranks that share matrices. ``whole``: each rank has all tokens, and an all-reduce follows each
     pair of matrices. ``by_tokens``: each rank has some of the tokens, and a reduce-scatter and an all-gather replace
-    the all-reduce. Norms then process only these tokens (sequence parallelism)."""
+    the all-reduce. With ``by_tokens``, each rank computes norms only for its tokens (sequence parallelism)."""
     scale_down_repeats_embedding: bool
     """True if only the chips of attention compute the embeddings, in layouts in which attention uses fewer chips."""
 
@@ -214,7 +214,7 @@ class ExpertAssumptions(Spec):
     kernel_efficiency: Fraction = 1.0
     """Speed of expert kernels in servers, relative to ``kernels``, which were measured in isolation [1]."""
     dense_bound: bool = False
-    """True if the chip's kernels were not measured. The rates of ``kernels`` are then at least the rates of a dense
+    """True if the chip's kernels were not measured. If true, the rates of ``kernels`` are at least the rates of a dense
     product of all tokens with the weights of the used experts."""
     math_efficiency: Fraction | None = None
     """Sustained share of arithmetic for routed experts, if different from ``chip.math_efficiency`` [1]."""
@@ -248,9 +248,10 @@ class ExpertAssumptions(Spec):
     expert. ``active_experts``: one per active expert. ``by_phase``: prefill sends one per rank that the token reaches
     on average. Decode sends one per active expert, because its kernels minimize latency."""
     all_to_all_crossing: Literal["per_copy", "per_domain", "by_phase"]
-    """Copies of a token that cross between link domains. ``per_copy``: all copies. ``per_domain``: one per domain that
-    the token reaches; node-limited routing allows ``active_groups`` of them (:class:`ExpertFeedForward`). ``by_phase``:
-    per domain in prefill, and per copy in decode, whose kernels minimize latency."""
+    """Copies of a token that cross between link domains. ``per_copy``: all copies of the token. ``per_domain``: one
+    copy per domain that the token reaches; node-limited routing allows ``active_groups`` of them
+    (:class:`ExpertFeedForward`). ``by_phase``: per domain in prefill, and per copy in decode, whose kernels minimize
+    latency."""
     dispatch: Literal["activations", "eight_bit", "weights"]
     """Format of tokens that are dispatched to experts: the format of the activations, 8 bits, or the format of the
     experts' weights if these are narrow floats. Combined outputs have the format of the activations."""
@@ -268,8 +269,8 @@ class ExpertAssumptions(Spec):
     """Squared coefficient of variation of expert popularity [1]. With uneven popularity, a batch uses fewer different
     experts."""
     spread: Literal["even", "random"] = "even"
-    """Load of expert-parallel ranks: equal numbers of tokens and experts, or random numbers. A step then waits for the
-    busiest rank."""
+    """Load of expert-parallel ranks: equal numbers of tokens and experts, or random numbers. With ``random``, a step
+    waits for the busiest rank."""
     balanced_from: NonNegative = 0
     """Minimum number of expert-parallel ranks for which a balancer places popular experts and their copies evenly, with
     ``spread: random`` [1]. 0 means that experts are never balanced."""
@@ -305,9 +306,9 @@ class AttentionAssumptions(Spec):
     """Memory traffic of MLA's two up-projections: computed as for one combined matrix, or for each matrix
     separately."""
     latent: Literal["absorbed", "decompressed", "decompressed_per_step"]
-    """MLA in decode. ``absorbed``: the latent is key and value of every head. ``decompressed``: keys and values of
-    every head are cached. ``decompressed_per_step``: the latent is cached and decompressed in each step. Prefill
-    decompresses cached latents once."""
+    """Algorithm of MLA in decode. ``absorbed``: the latent is key and value of every head. ``decompressed``: keys and
+    values of every head are cached. ``decompressed_per_step``: the latent is cached and decompressed in each step.
+    Prefill decompresses cached latents once."""
     latent_down: Literal["cut", "replicated"] = "cut"
     """Down-projections of latent and compressed attention, whose results all heads share. ``cut``: split over the
     attention ranks. ``replicated``: every rank processes all tokens of its group."""
@@ -326,13 +327,13 @@ class AttentionAssumptions(Spec):
     Layers with a window, a selection of tokens or decompressed latents always read the prefix per sequence. The prefix
     is stored once in both cases."""
     cache: Literal["kept", "recomputed"] = "kept"
-    """Keys and values of earlier tokens. ``kept``: cached. ``recomputed``: computed again in every step, one layer
-    after the other."""
+    """Keys and values of earlier tokens. ``kept``: keys and values are cached. ``recomputed``: keys and values are
+    computed again in every step, one layer at a time."""
     masked_scores: Literal["skipped", "computed"] = "skipped"
     """Scores that the causal mask hides in prefill: skipped, as in fused kernels, or computed and then masked."""
     kv_reads: Literal["micro_batch", "batch"]
-    """KV cache that a pipeline stage reads per micro-batch: the cache of the micro-batch, or of the full batch, as in
-    an early version of the study's code."""
+    """KV cache that a pipeline stage reads per micro-batch: the cache of the micro-batch, or of the full batch (early
+    version of the study's code)."""
 
     def kernel(self, kind: Literal["grouped", "latent"], dtype: str) -> ScoresKernel | None:
         """Measured attention kernel for a kind and format of cache; None if none was measured."""
@@ -353,18 +354,18 @@ class CapacityAssumptions(Spec):
     draft: bool
     """True if weights and KV cache of a draft model must fit in memory, too."""
     usable_memory: Fraction
-    """Share of the memory that may be used [1]."""
+    """Share of GPU memory that the engine may use [1]."""
     kv_block: Count
     """Block size of the KV cache [tokens]. A sequence occupies full blocks."""
     workspace_tokens: NonNegative
     """Tokens of the largest step [tokens]. Activations of this step must fit in addition to weights and KV cache."""
     state_pages: bool = False
-    """True if recurrent states are stored in cache pages. A page is then as large as a state."""
+    """True if recurrent states are stored in cache pages, each as large as a state."""
     states_held: Annotated[int, Field(ge=1, le=100)] = 1
     """States of each recurrent layer per request [1]. Prefix caching adds states."""
     state_share: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | None = None
-    """Share of the cache memory that is reserved for recurrent states [1]. Absent if states and keys share the cache
-    memory."""
+    """Share of the cache memory that is reserved for recurrent states [1]. The field is absent if states and keys share
+    the cache memory."""
     vision_tower: bool = True
     """True if the vision tower of a multimodal model is loaded."""
     profiled_images: bool = False
@@ -397,9 +398,9 @@ class ServingAssumptions(Spec):
     """Maximum prompt tokens of a step, which also contains the decode batch [tokens]. 0 means that decoding pauses
     while full prompts are processed."""
     prefill_split: Literal["prompts", "context"]
-    """Prefill with attention-DP groups. ``prompts``: each group processes its own prompts. ``context``: all groups
-    share one prompt, each processes a part of its tokens, and all-gathers collect keys and values in every layer
-    (context parallelism)."""
+    """Division of prefill among attention-DP groups. ``prompts``: each group processes its own prompts. ``context``:
+    all groups share one prompt, each processes a part of its tokens, and all-gathers collect keys and values in every
+    layer (context parallelism)."""
     held_steps: NonNegative | None = None
     """Maximum number of decode steps by which prefill is delayed until every attention-DP group has a prompt [1]. 0
     means no delay, and None means the default maximum of the engine."""
@@ -427,7 +428,7 @@ class AdapterAssumptions(Spec):
     """Low-rank adapters (LoRA) that are served with one model, with one adapter per request."""
 
     loras: Annotated[int, Field(ge=0, le=10_000)] = 0
-    """Number of adapters in memory [1]. Requests use them equally often. 0 means no adapters."""
+    """Number of adapters in memory [1]. Requests use all adapters equally often. 0 means no adapters."""
     rank: Annotated[int, Field(ge=1, le=4096)] = 16
     """Rank of all adapters, for which engines reserve memory [1]."""
 
@@ -526,7 +527,7 @@ class Assumptions(SourcedSpec):
     moved: ClassVar[Mapping[str, str]] = _MOVED
 
     extends: str | None = None
-    """Preset that this file extends. Missing fields are copied from it."""
+    """Preset that this file extends. Missing fields are copied from that preset."""
     chip: ChipAssumptions
     """Sustained shares of a chip's datasheet values, and optional parts of the work."""
     host: HostAssumptions
@@ -546,9 +547,9 @@ class Assumptions(SourcedSpec):
     adapters: AdapterAssumptions = AdapterAssumptions()
     """Low-rank adapters (LoRA) that are served with the model."""
     cpu: CpuAssumptions
-    """Layers in host memory."""
+    """Layers that llama.cpp keeps in host memory, and the CPU that computes them."""
     per_family: dict[str, FamilyAssumptions] = Field(default_factory=dict)
-    """Different values for families of chips, by :attr:`HardwareSpec.family`. They can set any field of any group."""
+    """Different values of any field for families of chips, by :attr:`HardwareSpec.family`."""
     calibration: Calibration | None = None
     """Measurements to which constants were fitted; absent for presets that are not fitted."""
     levels: MeasuredLevels | None = None

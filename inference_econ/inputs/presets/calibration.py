@@ -25,7 +25,7 @@ Axis = Literal["dp", "pp", "ep"]
 
 
 def _measured(text: str) -> str:
-    """Check that a subject has three parts: engine, chip and model."""
+    """Check that a text has the three parts of a measured combination: engine, chip and model."""
     if text.count(STROKE) != 2:
         raise PydanticCustomError("subject", "write 'engine / chip / model'")
     return text
@@ -56,7 +56,8 @@ def likely_ends(quantiles: Sequence[float], level: float = 0.8) -> tuple[float, 
     -------
     (float, float)
         Lower bound (at most 0) and upper bound (at least 0) of ln(measured / predicted) [1]. The interval contains the
-        central errors. If it does not contain 0, which is the prediction itself, it is extended to 0.
+        central errors. If the interval does not contain 0, which is the prediction itself, the interval is extended to
+        0.
 
     Examples
     --------

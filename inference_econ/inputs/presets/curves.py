@@ -51,8 +51,8 @@ class GroupedKernel(Spec):
     overlap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
     """Overlap of arithmetic and weight reads, as a share of the shorter of the two times [1]."""
     extra_tokens: Extra
-    """Overhead of each expert in a batch, expressed in additional tokens; it represents the partly empty last tile
-    [tokens]."""
+    """Overhead of each expert in a batch, expressed in additional tokens; the overhead represents the partly empty last
+    tile [tokens]."""
     extra_elements: Extra
     """Overhead of a product, expressed in additional elements of the matrix's width and depth on one chip [1].
 
@@ -80,7 +80,7 @@ class ExpertKernel(GroupedKernel):
     """Kernel of an engine for routed experts in one weight format."""
 
     exchanged: ExchangedKernels | None = None
-    """Kernels with data-parallel attention; absent if the engine uses the same kernels as without it."""
+    """Kernels with data-parallel attention; absent if data-parallel attention does not change the kernels."""
 
 
 class DecodeScores(Spec):
@@ -105,8 +105,8 @@ class PromptScores(Spec):
     math_efficiency: Fraction
     """Sustained share of the dense peak for long prompts with wide heads [1]."""
     extra_tokens: Extra
-    """Overhead of each new token, expressed in additional past tokens; it represents half-empty tiles on the diagonal
-    [tokens]."""
+    """Overhead of each new token, expressed in additional past tokens; the overhead represents half-empty tiles on the
+    diagonal [tokens]."""
     extra_elements: Extra
     """Overhead of attention scores, expressed in additional elements of a head [1].
 
@@ -152,8 +152,11 @@ class AllReduceKernel(Spec):
     """All-reduce kernel of an engine, or of the switch, inside one link domain."""
 
     shape: Literal["one_shot", "two_shot", "multicast"]
-    """Algorithm. ``one_shot``: each rank reads the tensors of all others. ``two_shot``: each rank reduces a part, and
-    all ranks gather the parts. ``multicast``: the switch reduces (NVLS)."""
+    """Algorithm of the all-reduce.
+
+    ``one_shot``: each rank reads the tensors of all others. ``two_shot``: each rank reduces a part, and all ranks
+    gather the parts. ``multicast``: the switch reduces (NVLS).
+    """
     base: Seconds
     """Fixed time per collective [s]."""
     per_rank: Seconds
@@ -207,7 +210,7 @@ class NcclTree(Spec):
     """Maximum number of ranks in the chain that NCCL's tree algorithm forms inside a link domain [1].
 
     ``per_rank`` was measured with this number of ranks. If set, a larger link domain is never slower than a smaller one
-    (:func:`inference_econ.formulas.collectives.tree_seconds`), and traffic between domains takes at least the time of
+    (:func:`inference_econ.formulas.collectives.tree_seconds`). Traffic between domains takes at least the time of
     traffic inside a domain. If absent, the number of ranks in a chain is not limited, as in the published study.
     """
     exchange_chain: Count | None = None
@@ -222,7 +225,10 @@ class NcclTree(Spec):
 
 
 class Mesh(Spec):
-    """Collectives that send along neighbors in a ring. The published study uses them for TPU tori and the Groq LPU."""
+    """Collectives that send along neighbors in a ring.
+
+    The published study uses this model for TPU tori and the Groq LPU.
+    """
 
     kind: Literal["mesh"]
     """Name of the model of collectives."""

@@ -46,7 +46,7 @@ class Generations(Spec):
     """
 
     def family(self, chip: HardwareSpec) -> str:
-        """Family of a chip. If the family is unknown, it is the first family of the chip's generation.
+        """Family of a chip. For an unknown family, the result is the first family of the chip's generation.
 
         Recipes and exceptions of assumptions for this family are valid for the chip.
         """

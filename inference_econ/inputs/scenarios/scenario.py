@@ -175,7 +175,7 @@ class Scenario(SourcedSpec):
             )
         named: dict[str, object] = {"common": common.replace(changes=(*common.changes, *further))}
         if hasattr(self.ask, "series"):
-            # What-ifs in the settings of a series have priority over common ones.
+            # Changes in the settings of a series have priority over common changes.
             named["series"] = tuple(
                 series.replace(settings=series.settings.replace(changes=(*series.settings.changes, *further)))
                 if series.settings.changes

@@ -93,9 +93,10 @@ def read_trace(path: Path | str) -> TraceFile:
     Parameters
     ----------
     path : path or str
-        Azure or BurstGPT tables (CSV); Mooncake or AgentX / Weka traces, ShareGPT conversations, results of ``vllm
-        bench serve --save-detailed``, AIPerf's ``profile_export.jsonl`` or OpenTelemetry spans (JSON, a list, or one
-        document per line). Files that end in ``.gz`` are unpacked.
+        Azure or BurstGPT tables in CSV, or a JSON document, a JSON list, or one JSON document per line. The JSON
+        formats are Mooncake and AgentX / Weka traces, ShareGPT conversations, results of ``vllm bench serve
+        --save-detailed``, AIPerf's ``profile_export.jsonl`` and OpenTelemetry spans. Files that end in ``.gz`` are
+        unpacked.
 
     Returns
     -------
@@ -321,7 +322,7 @@ def _form(value: object) -> str | None:
 def _objects(values: Iterable[tuple[int, Any]], form: str, *, counted: bool) -> Iterator[TraceLine]:
     """Requests in JSON values of one format.
 
-    A request has the number of its value, or if ``counted``, its number inside it.
+    Requests are numbered by their JSON value or, if ``counted``, by their position in the value.
     """
     keys, requests = _OBJECTS[form]
     for number, value in values:
@@ -419,7 +420,7 @@ _TOKENS = (
 def _opentelemetry(value: Mapping[str, Any]) -> Iterator[Event]:
     """Requests in spans that have token counts.
 
-    Spans of agents are skipped, because they repeat the tokens of the requests below them.
+    Spans of agents are skipped, because they repeat the token counts of the request spans below.
     """
     scopes = [scope for resource in value["resourceSpans"] for scope in resource.get("scopeSpans", ())]
     for span in (span for scope in scopes for span in scope.get("spans", ())):

@@ -57,10 +57,8 @@ class Length(Spec):
     kind: Literal["fixed", "uniform", "lognormal", "listed"] = "fixed"
     """Kind of distribution."""
     values: Annotated[tuple[AtLeastOne, ...], Field(min_length=1, strict=False)]
-    """Values that define the distribution [tokens].
-
-    ``fixed`` has the length. ``uniform`` has the minimum and the maximum. ``lognormal`` has the mean. ``listed`` has
-    all possible lengths.
+    """Values that define the distribution: the length (``fixed``); minimum and maximum (``uniform``); the mean
+    (``lognormal``); or all possible lengths (``listed``) [tokens].
     """
     probabilities: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field(default=(), strict=False)
     """Probability of each listed value [1]."""
@@ -191,7 +189,7 @@ class Step(Spec):
     """
 
     name: str = Field(min_length=1)
-    """Name of the step, by which later steps refer to it."""
+    """Name of the step, by which later steps refer to the step."""
     turns: SessionLengths = Length(values=(1.0,))
     """Number of turns [1]. Every session has a random number from the distribution, rounded to an integer."""
     new_tokens: SessionLengths
@@ -597,7 +595,10 @@ class Requests(Spec):
 
     @cached_property
     def unread(self) -> Length | None:
-        """Uncached prompt tokens per row of the table [tokens]. None if no table states the cached tokens."""
+        """Uncached prompt tokens per row of the table [tokens].
+
+        The result is None if no table states the cached tokens.
+        """
         if self.table is None or not self.table.cached:
             return None
         return _listed((isl - cached, share) for isl, _, cached, share in self.table.rows)
