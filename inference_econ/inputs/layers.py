@@ -114,7 +114,7 @@ class Mixer(Spec):
         return not (self.absent or self.cache.has_state)
 
     def resized(self, ratio: float) -> Self:
-        """Mixer with ``ratio`` times the query heads, rounded so that the same number of chips can share the heads."""
+        """Mixer with ``ratio`` times the query heads, rounded so that the heads still divide evenly over chips."""
         return self
 
     def scaled(self, root: float) -> Self:

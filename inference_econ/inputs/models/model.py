@@ -267,8 +267,8 @@ class Precision:
         Parameters
         ----------
         model : ModelSpec
-            The model. If its file states ``embedding_weights``, embeddings have this format unless the weights are
-            wider.
+            The model. If the model's file states ``embedding_weights``, embeddings have this format unless the weights
+            are wider.
         weights, activations, kv : str, optional
             Number formats to use instead of the defaults.
         embeddings : {'sixteen_bit', 'as_weights'}

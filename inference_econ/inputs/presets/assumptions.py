@@ -146,7 +146,8 @@ class NetworkAssumptions(Spec):
     """Factor on all latencies of collectives, including ``collective_overhead``; 1 unless a study varies it [1]."""
     hidden: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.0
     """Share of communication that overlaps with memory reads and arithmetic of the same step [1]. The overlap is at
-    most as long as these reads and arithmetic. 0 means no overlap, the study's "conservative assumption"."""
+    most as long as the memory reads and arithmetic of the step. 0 means no overlap, the study's "conservative
+    assumption"."""
     pipeline_hop: Literal["between_domains", "nearest"]
     """Links between pipeline stages: always the links between link domains, or the links inside a domain if the stages
     fit in it."""
@@ -244,9 +245,9 @@ class ExpertAssumptions(Spec):
     all_to_all_traffic: Literal["as_all_reduce", "own_link"]
     """Traffic between link domains: shared by all ranks as in an all-reduce, or sent by each rank over its own link."""
     all_to_all_copies: Literal["reached", "active_experts", "by_phase"]
-    """Copies of a token that are sent. ``reached``: one per rank that the token can reach, at most one per active
-    expert. ``active_experts``: one per active expert. ``by_phase``: prefill sends one per rank that the token reaches
-    on average. Decode sends one per active expert, because its kernels minimize latency."""
+    """Copies of a token that are sent. ``reached``: one copy per rank that the token can reach, at most one per active
+    expert. ``active_experts``: one copy per active expert. ``by_phase``: prefill sends one copy per rank that the token
+    reaches on average. Decode sends one copy per active expert, because decode kernels minimize latency."""
     all_to_all_crossing: Literal["per_copy", "per_domain", "by_phase"]
     """Copies of a token that cross between link domains. ``per_copy``: all copies of the token. ``per_domain``: one
     copy per domain that the token reaches; node-limited routing allows ``active_groups`` of them
@@ -411,9 +412,9 @@ class ServingAssumptions(Spec):
     """Number of terms in the geometric series for the tokens per speculation round: the draft length, as in the study,
     or one more (Leviathan et al. 2023)."""
     draft_placement: Literal["own_layout", "attention_ranks"]
-    """Layout of a draft model. ``own_layout``: its fastest layout on all chips of the instance. ``attention_ranks``:
-    the layout of the target model's attention; each attention-DP group has a copy of the draft model and a part of the
-    batch."""
+    """Layout of a draft model. ``own_layout``: the draft model's fastest layout on all chips of the instance.
+    ``attention_ranks``: the layout of the target model's attention; each attention-DP group has a copy of the draft
+    model and a part of the batch."""
     verify_context: Literal["start", "mean"]
     """Context of the draft tokens in a verification step: the context at the start of the step, or the mean context."""
     acceptance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | Literal["published"] = "published"

@@ -303,7 +303,7 @@ class SharedLevel(Spec):
     prefill: Log = 0.0
     """ln(measured / predicted) of the time of prefill steps [1]."""
     since: str = ""
-    """First engine release for which the correction is valid, as in the engine's file; empty for all releases."""
+    """First engine release for which the correction is valid, named as in the engine's file; empty for all releases."""
     speculates: bool = False
     """True if the correction is only valid for speculative decoding."""
 
@@ -346,7 +346,7 @@ class MeasuredLevels(Spec):
     rows: Count
     """Number of measurements [1]."""
     newest: str = ""
-    """Newest engine release among the measurements of the engine, as in the engine's file; empty if unknown."""
+    """Newest engine release among the measurements of the engine, named as in the engine's file; empty if unknown."""
     spreads: dict[Quantity, LevelSpreads]
     """Standard deviations of the corrections, by quantity; see :class:`LevelSpreads`."""
     errors: dict[Unseen, dict[Quantity, ErrorSpread]] = Field(default_factory=dict)

@@ -210,8 +210,9 @@ class NcclTree(Spec):
     """Maximum number of ranks in the chain that NCCL's tree algorithm forms inside a link domain [1].
 
     ``per_rank`` was measured with this number of ranks. If set, a larger link domain is never slower than a smaller one
-    (:func:`inference_econ.formulas.collectives.tree_seconds`). Traffic between domains takes at least the time of
-    traffic inside a domain. If absent, the number of ranks in a chain is not limited, as in the published study.
+    (:func:`inference_econ.formulas.collectives.tree_seconds`). If set, traffic between domains also takes at least the
+    time of traffic inside a domain. If absent, the number of ranks in a chain is not limited, as in the published
+    study.
     """
     exchange_chain: Count | None = None
     """Value of ``chain`` for all-to-all and point-to-point transfers, if different [1]."""
