@@ -1,8 +1,8 @@
-"""What the deployments of a file cost before and after a change, as Markdown.
+"""Compare the costs of deployments before and after a change, as a Markdown comment.
 
 ``python compare_costs.py BEFORE.yaml AFTER.yaml``; both map names to command lines of ``recommend`` or ``price``:
-``chat: recommend llama_3_70b h100_sxm --request-rate 10 --ttft 1000 --tpot 40``. The same release answers both, so that
-what differs is the deployment.
+``chat: recommend llama_3_70b h100_sxm --request-rate 10 --ttft 1000 --tpot 40``. One release of the program
+evaluates both files, so only the deployments differ.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Any
 import yaml
 
 Record = Mapping[str, Any]
-#: Questions whose answer is a deployment with a price.
+#: Commands that return a deployment and its cost.
 _QUESTIONS = ("recommend", "price")
-#: Options that write files, or another form than is read here: a comment is all that a change may make.
+#: Options that are rejected, because they write files or change the output format that is read here.
 _KEPT = ("--output", "--plot", "--format", "--csv", "--why")
 _SHORT = ", ".join(("-o", *_KEPT))
-#: Headings and what stands below, of an answer.
+#: Column headings, and functions that read their values from an answer.
 _COLUMNS: Mapping[str, Callable[[Record], float]] = {
     "$ per hour": lambda answer: answer["dollars_per_hour"],
     "$ per million output tokens": lambda answer: answer["dollars_per_million_output_tokens"],
@@ -35,11 +35,11 @@ _COLUMNS: Mapping[str, Callable[[Record], float]] = {
 
 
 class FileError(Exception):
-    """A file that is not understood."""
+    """Invalid file of deployments."""
 
 
 def _words(line: str) -> list[str]:
-    """A command line as a shell would split it; a quotation that does not end is a word like others."""
+    """Split a command line as a shell does; an unclosed quotation becomes one word."""
     try:
         return shlex.split(line) or [""]
     except ValueError:
@@ -47,7 +47,7 @@ def _words(line: str) -> list[str]:
 
 
 def deployments(path: Path) -> dict[str, str]:
-    """Command lines by the name of their deployment; none in an empty file."""
+    """Read command lines by the name of their deployment; an empty file has none."""
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -65,7 +65,7 @@ def deployments(path: Path) -> dict[str, str]:
 
 @cache
 def answer(line: str) -> Record | str:
-    """The deployment that a command line answers, or why there is none."""
+    """Run a command line; return its deployment, or the error message."""
     command = ["inference-econ", *shlex.split(line), "--format", "json", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -75,7 +75,7 @@ def answer(line: str) -> Record | str:
 
 
 def rows(name: str, before: str | None, after: str | None) -> list[str]:
-    """Lines of the table for one deployment: what it was, what it becomes, and by how much that is more."""
+    """Table rows of one deployment: before, after, and relative change."""
     answers = {when: answer(line) for when, line in (("before", before), ("after", after)) if line is not None}
     lines = []
     for when, reply in answers.items():
@@ -93,21 +93,21 @@ def _row(name: str, when: str, cells: list[str]) -> str:
 
 
 def _cell(text: str) -> str:
-    """A text that no sign of Markdown or HTML in it leaves its cell."""
+    """Escape Markdown and HTML, so that a text stays within its table cell."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|").replace("\n", " ")
 
 
 def comment(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """The whole comment."""
+    """Write the comment."""
     names = list(dict.fromkeys([*before, *after]))
     changed = [name for name in names if before.get(name) != after.get(name)]
     if not changed:
-        return "### What the deployments cost\n\nNothing that costs changed.\n"
+        return "### Cost of the deployments\n\nNo deployment changed.\n"
     lines = [line for name in changed for line in rows(name, before.get(name), after.get(name))]
     asked = [f"    inference-econ {after[name]}" for name in changed if name in after]
     return "\n".join(
         [
-            "### What the deployments cost",
+            "### Cost of the deployments",
             "",
             "| " + " | ".join(["deployment", "", *_COLUMNS]) + " |",
             "|---|---|" + "---:|" * len(_COLUMNS),

@@ -15,6 +15,8 @@ from types import FrameType
 INTERRUPTED = 130
 #: Allocations between two garbage collections [1]. A command keeps most of its objects, and ends soon.
 _OBJECTS = 500_000
+#: Largest number of digits of a terminal's width and height [1]. Rich cannot read a number of 4,301 digits.
+_SIZE_DIGITS = 6
 
 
 def run() -> None:
@@ -27,6 +29,9 @@ def run() -> None:
         Path.home()
     except RuntimeError:  # neither HOME nor an entry of the user; Altair cannot be imported without a home
         os.environ["HOME"] = os.devnull
+    for name in ("COLUMNS", "LINES"):
+        if len(os.environ.get(name, "")) > _SIZE_DIGITS:
+            del os.environ[name]
     gc.set_threshold(_OBJECTS)
     with _noted() as interrupts:
         try:

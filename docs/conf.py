@@ -1,4 +1,4 @@
-"""How Sphinx makes pages of these documents: ``sh run.sh docs``."""
+"""Configure Sphinx, which builds the documents: ``sh run.sh docs``."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ html_static_path = ["static"]
 html_css_files = ["pages.css"]
 html_show_copyright = False
 html_show_sourcelink = False
-# Two hyphens begin an option, and are no dash.
+# Two hyphens start an option; do not convert them to a dash.
 smartquotes = False
 html_copy_source = False
-# A page opened from a disk may not read other pages: the list of hits has their titles only.
+# A page that is opened from a disk may not read other pages, so search results have only titles.
 html_show_search_summary = False
 
 # Indented blocks are sessions of a shell or of Python (extensions/sessions.py), or plain text.
@@ -43,22 +43,22 @@ pygments_dark_style = "monokai"
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "attrs_inline"]
 myst_heading_anchors = 3
 
-# Equations that browsers draw by themselves: nothing is loaded, and nothing runs.
+# Browsers draw MathML without scripts.
 html_math_renderer = "mathml"
 
-# The notebook is run when its page is made; an error in it is an error of the page.
+# The notebook runs when its page is built, and an error in it stops the build.
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 60
 nb_merge_streams = True
-# Pictures of the notebook are drawings; the charts behind them need scripts that the pages do not load.
+# The notebook shows static pictures, because its interactive charts need scripts that the pages do not load.
 suppress_warnings = ["mystnb.unknown_mime_type"]
 
 # Types of docstrings that are public names are links.
 numpydoc_xref_param_type = True
 numpydoc_xref_ignore = "all"
 numpydoc_xref_aliases = {name: f"inference_econ.{name}" for name in vars(inference_econ)["__all__"]}
-# numpydoc would look up these words in the documents of other projects, which are not asked.
+# numpydoc would look up these words in the documents of other projects.
 numpydoc_xref_aliases |= {word: word for word in DEFAULT_LINKS}
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
@@ -67,8 +67,7 @@ numpydoc_class_members_toctree = False
 
 add_module_names = False
 
-# A formula or a public name that is referred to and not there is an error; what docstrings tell readers of the code
-# about other modules, and names of other libraries, lead nowhere.
+# A reference to a missing formula or public name is an error. References to other modules and libraries have no link.
 nitpicky = True
 nitpick_ignore_regex = [("py:mod", ".*"), (r"py:.*", r"(?!inference_econ\.(formulas\.|\w+$)).*")]
 
@@ -102,7 +101,7 @@ _REDIRECT = """<!doctype html><meta charset="utf-8"><title>Moved</title>
 
 
 def _redirect(app: Sphinx, error: Exception | None) -> None:
-    """Write a page that leads from each old place to the new one."""
+    """Write a redirect page for each page that moved."""
     if error is not None or app.builder.format != "html":
         return
     for old, new in MOVED.items():

@@ -1,4 +1,4 @@
-"""A page for every command, made of the command line itself before the documents are read."""
+"""Write a page for each command from its help, before Sphinx reads the documents."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PAGE = """# {name}
 
 
 def _write(app: Sphinx) -> None:
-    """Write the pages of all commands, where they have changed."""
+    """Write the pages of all commands that have changed."""
     folder = Path(app.srcdir) / "reference" / "commands"
     folder.mkdir(exist_ok=True)
     main = importlib.import_module("inference_econ_cli.main")
@@ -31,7 +31,7 @@ def _write(app: Sphinx) -> None:
             old.unlink()
     for row in COMMANDS.values():
         page = folder / f"{row.slug}.md"
-        # Where the page finds it: a name in this module.
+        # The page finds the command under this name of the module.
         here = row.slug.replace("-", "_")
         globals()[here] = main.ClickCommand(row)
         text = _PAGE.format(name=row.name, place=f"{__name__}:{here}")
@@ -40,6 +40,6 @@ def _write(app: Sphinx) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Tell Sphinx."""
+    """Register with Sphinx."""
     app.connect("builder-inited", _write)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""Equations in MathML, which browsers draw by themselves: no JavaScript, no fonts, no network."""
+"""Write equations in MathML, which browsers draw without JavaScript, extra fonts or network access."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def _inline(translator: HTML5Translator, node: nodes.math) -> None:
 
 
 def _block(translator: HTML5Translator, node: nodes.math_block) -> None:
-    """Write an equation in a line of its own."""
+    """Write an equation in a separate line."""
     translator.body.append(f'<div class="equation">{convert(node.astext(), display="block")}</div>')
     raise nodes.SkipNode
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Tell Sphinx."""
+    """Register with Sphinx."""
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

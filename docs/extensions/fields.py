@@ -1,4 +1,4 @@
-"""Tables of the fields of YAML files, made of the schemas that their readers hold them against."""
+"""Write tables of the fields of YAML files from the schemas that validate these files."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 Schema = Mapping[str, Any]
-#: Roles of reStructuredText, which Markdown does not know, and doubled ticks.
+#: Roles and double backticks of reStructuredText, with their Markdown equivalents.
 _MARKUP = ((re.compile(r":\w+:`~?([^`]+)`"), r"`\1`"), (re.compile(r"``"), "`"))
 _BOUNDS = {"exclusiveMinimum": "> ", "gt": "> ", "minimum": "≥ ", "ge": "≥ ", "maximum": "≤ ", "le": "≤ "}
 
 
 class Fields(SphinxDirective):
-    """All fields of one kind of file: what each is, what is allowed, and what holds where it is left out."""
+    """Directive for the fields of one kind of file, with meaning, allowed values and default."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        """Markdown of the schema, read by the parser of the page."""
+        """Write the schema as Markdown, and parse it with the parser of the page."""
         schema = schemas.json_schema(self.arguments[0])
         lines = StringList([*_part(schema), *_parts(schema.get("$defs", {}))], source=f"schema {self.arguments[0]}")
         section = nodes.section()
@@ -38,13 +38,13 @@ class Fields(SphinxDirective):
 
 
 def _parts(definitions: Mapping[str, Schema]) -> Iterator[str]:
-    """What fields consist of, each under its own name."""
+    """Write each definition of a schema under its name."""
     for name, schema in definitions.items():
         yield from ("", f"**{name}**", "", *_part(schema))
 
 
 def _part(schema: Schema) -> Iterator[str]:
-    """What a mapping is, and a table of its keys."""
+    """Write the description of a mapping and a table of its keys."""
     yield from (_text(schema.get("description", "").split("\nExamples\n")[0]), "")
     if properties := schema.get("properties"):
         yield from ("| key | allowed | default | what it is |", "|---|---|---|---|")
@@ -54,14 +54,14 @@ def _part(schema: Schema) -> Iterator[str]:
 
 
 def _text(description: str) -> str:
-    """A docstring in one line of Markdown."""
+    """Write a docstring as one line of Markdown."""
     for pattern, replacement in _MARKUP:
         description = pattern.sub(replacement, description)
     return " ".join(description.split()).replace("|", "\\|").replace("[", "\\[")
 
 
 def _default(field: Schema, *, required: bool) -> str:
-    """What holds where a key is left out."""
+    """Write the default of a key."""
     if required or "default" not in field:
         return "needed" if required else ""
     if field["default"] in (None, "", [], {}):
@@ -70,7 +70,7 @@ def _default(field: Schema, *, required: bool) -> str:
 
 
 def _allowed(field: Schema) -> str:
-    """The values of a field in words."""
+    """Describe the allowed values of a field."""
     if choices := field.get("enum", [field["const"]] if "const" in field else None):
         return ", ".join(f"`{choice}`" for choice in choices)
     if reference := field.get("$ref"):
@@ -93,12 +93,12 @@ def _kind(field: Schema) -> str:
 
 
 def _bounded(field: Schema, words: str) -> str:
-    """Words with the limits of a number."""
+    """Add the limits of a number to its description."""
     limits = " and ".join(f"{sign}{field[key]:g}" for key, sign in _BOUNDS.items() if key in field)
     return f"{words} {limits}".rstrip()
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Tell Sphinx."""
+    """Register with Sphinx."""
     app.add_directive("fields", Fields)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

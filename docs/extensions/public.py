@@ -1,4 +1,4 @@
-"""References to the modules that define public names lead to where those names are documented."""
+"""Resolve references to modules that define public names: link to the documentation of these names."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def _resolve(app: Sphinx, env: BuildEnvironment, node: pending_xref, text: nodes
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Tell Sphinx."""
+    """Register with Sphinx."""
     app.connect("missing-reference", _resolve)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

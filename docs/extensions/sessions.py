@@ -1,4 +1,4 @@
-"""Indented blocks are coloured as what they begin with: a shell's prompt, Python's prompt, or neither."""
+"""Color indented blocks by their first characters: a shell prompt, a Python prompt, or neither."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEXERS = {"$ ": "session", ">>> ": "pycon"}
 
 
 class SessionLexer(RegexLexer):
-    """Commands behind ``$``, up to a line that no backslash continues; all else is printed, and may begin with #."""
+    """Lexer for commands after ``$`` with continuation lines; other lines are output."""
 
     name = "session"
     flags = re.MULTILINE
@@ -32,12 +32,12 @@ class SessionLexer(RegexLexer):
 
 
 class Sessions(SphinxTransform):
-    """Give blocks without a language that of their prompt."""
+    """Set the language of blocks without a language, by their prompt."""
 
     default_priority = 200
 
     def apply(self, **_: object) -> None:
-        """Look at each block of a document."""
+        """Set the language of each block of a document."""
         for block in self.document.findall(nodes.literal_block):
             if block.get("language", "none") == "none":
                 text = block.astext()
@@ -45,7 +45,7 @@ class Sessions(SphinxTransform):
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Tell Sphinx."""
+    """Register with Sphinx."""
     app.add_lexer("session", SessionLexer)
     app.add_transform(Sessions)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import textwrap
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import cycle
@@ -127,7 +128,9 @@ def save(figure: Figure, paths: Sequence[Path | str]) -> None:
         If a path cannot be written, or has no picture extension.
     """
     FigureCanvasAgg(figure)
-    with rc_context(STYLE):
+    with rc_context(STYLE), warnings.catch_warnings():
+        # A character that the font lacks appears as a box.
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from")
         for path in map(check_picture, paths):
             ending = ending_of(path)
             # Draw before writing: a disk that fills up during a PDF does not raise an OSError.

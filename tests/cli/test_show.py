@@ -24,6 +24,15 @@ def test_quiet_leaves_the_drawing_and_remarks_out(command: Command) -> None:
     assert (written.code, written.out, written.err) == (0, "", "")
 
 
+@pytest.mark.parametrize("name", ["COLUMNS", "LINES"])
+def test_a_terminal_size_of_5000_digits(command: Command, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.delenv("COLUMNS")
+    plain = command(*SUBJECT).out
+    monkeypatch.setenv(name, "9" * 5000)
+    shown = command(*SUBJECT)
+    assert (shown.code, shown.out) == (0, plain)
+
+
 @pytest.mark.parametrize(
     ("arguments", "suffix", "form"),
     [

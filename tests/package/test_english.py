@@ -20,7 +20,7 @@ FINISHED: tuple[str, ...] = (
     *("docs/reading.md", "docs/faq.md", "docs/glossary.md", "docs/evidence/index.md", "docs/evidence/fidelity.md"),
     *("docs/tutorials", "docs/howto", "docs/model", "docs/notebooks", "docs/evidence/asks.md", "docs/reference/cli.md"),
     *("docs/reference/formulas.md", "docs/reference/index.md", "docs/reference/python.md", "docs/reference/yaml.md"),
-    *("inference_econ", "data/**/*.py", "benchmarks", "cli"),
+    *("inference_econ", "data/**/*.py", "benchmarks", "cli", "skills", "action", "docs/extensions", "docs/conf.py"),
 )
 #: Private words as regular expressions, with the trade's words and contexts in which they are allowed.
 WORDS = [

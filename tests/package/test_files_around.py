@@ -112,7 +112,7 @@ def test_a_change_is_shown_before_and_after(tmp_path: Path) -> None:
 
 
 def test_nothing_changed_asks_nothing(script: ModuleType) -> None:
-    assert script.comment({"a": "price no such"}, {"a": "price no such"}).endswith("Nothing that costs changed.\n")
+    assert script.comment({"a": "price no such"}, {"a": "price no such"}).endswith("No deployment changed.\n")
 
 
 @pytest.mark.rows

@@ -42,6 +42,12 @@ def test_drawing_leaves_the_style_of_others_alone(tmp_path: Path) -> None:
     assert dict(mpl.rcParams) == before
 
 
+@pytest.mark.parametrize("suffix", [".svg", ".png"])
+def test_a_character_that_the_font_lacks_causes_no_warning(tmp_path: Path, suffix: str) -> None:
+    figures.save(figures.chart_figure(CHART, "模型"), [tmp_path / f"a{suffix}"])
+    assert (tmp_path / f"a{suffix}").stat().st_size > 3000
+
+
 LONG = "another line with a label that is far too long"
 CHART = Chart(
     "What is shown? Costs $2 and not $3, at 5 % of a_b^c " + "words of a title " * 12,

@@ -44,6 +44,9 @@ class ConfigReader:
         self.data, self.file, self.family, self.outer = data, file, family, outer or {}
         self.read: list[str] = []
         self.assumed: dict[str, int | bool | None] = {}
+        for key, families in TABLE["never_null"].items():
+            if family in families and data.get(key, key) is None:
+                self.stop(f"{key} is null; state a value or remove the key")
 
     def stop(self, problem: str) -> NoReturn:
         """Raise an error that names the file."""

@@ -89,6 +89,8 @@ class TableSpec(Spec):
                 f"a cost is that of the fastest point; leave it out, or write point: fastest, not {self.point}"
             )
         keys = [column.key for column in self.columns]
+        if repeated := [key for key in dict.fromkeys(keys) if keys.count(key) > 1]:
+            raise ValueError(f"columns repeat {', '.join(repeated)}; list each column once")
         for row, cells in self.printed.items():
             for key in cells:
                 if key not in keys:
