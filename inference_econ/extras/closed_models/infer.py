@@ -79,7 +79,7 @@ class Case(NamedTuple):
     osl: float
     """Output length [tokens]."""
     largest: int
-    """Most chips per instance [1]."""
+    """Maximum number of chips per instance [1]."""
 
 
 def points_of(case: Case) -> Array:
@@ -107,7 +107,7 @@ def points_of(case: Case) -> Array:
 
 
 def reduced(front: ServiceFrontier) -> Array:
-    """Points of a frontier at equal speed ratios, interpolated in logarithms."""
+    """Points of a frontier at equal speed ratios, interpolated on logarithmic scales."""
     speeds = np.log(front.tokens_per_second)
     places = np.linspace(speeds[0], speeds[-1], POINTS)
     chip_seconds = front.accelerators / front.requests_per_second
@@ -117,7 +117,7 @@ def reduced(front: ServiceFrontier) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Surface:
-    """Frontiers of a family on a chip in a format, interpolated between computed sizes.
+    """Frontiers of a model family for one serving method, interpolated between computed model sizes.
 
     Attributes
     ----------
@@ -125,16 +125,16 @@ class Surface:
         Axes: logarithm of parameters; for MoE families, logarithm of experts; with speculation, acceptance; and place
         on the frontier from 0 (cheapest) to 1 (fastest).
     values : ndarray, shape (.., POINTS, 4)
-        Values over these axes.
+        Columns of :data:`SPEED` over these axes.
     """
 
     axes: tuple[Array, ...]
     values: Array
 
     def at(self, *places: Array) -> Array:
-        """Values at given places, shape (.., 4); one array of equal shape per axis.
+        """Interpolated values, shape (.., 4); ``places`` has one array of coordinates per axis, all of equal shape.
 
-        NaN next to sizes that do not fit.
+        Values are NaN next to a model size that does not fit in memory.
         """
         from scipy.interpolate import RegularGridInterpolator
 
@@ -179,7 +179,7 @@ class Surfaces:
         self._known: dict[Case, Array] = {}
 
     def prepare(self, wanted: Iterable[Manner], progress: Progress | None = None) -> None:
-        """Compute the frontiers that the shipped file does not contain.
+        """Compute the frontiers that are missing in the shipped file.
 
         Raises
         ------
@@ -212,7 +212,7 @@ class Surfaces:
         return Surface(tuple(axes), values.reshape(*(len(axis) for axis in axes), 4))
 
     def cases(self, family: PriorFamily, manner: Manner) -> list[Case]:
-        """Frontiers that a surface needs, in the order of its axes."""
+        """Cases whose frontiers a surface interpolates, in the order of the axes of the surface."""
         priors, speculation = self.priors, self.priors.speculation
         accepted: Sequence[float] = speculation.acceptance if manner.speculates else (0.0,)
         return [
@@ -241,7 +241,7 @@ def counts(family: PriorFamily) -> tuple[Array, ...]:
     Returns
     -------
     tuple of ndarray
-        Logarithms of total and active parameters, over the axes of a surface without the last.
+        Logarithms of total and active parameters, over all axes of a surface except the last.
     """
     models = [
         sized(family.model, size, count or None) for size in family.parameters for count in family.experts or (0,)
@@ -251,13 +251,13 @@ def counts(family: PriorFamily) -> tuple[Array, ...]:
     return tuple(np.log(np.array(sizes_of_kind, dtype=float)).reshape(shape) for sizes_of_kind in sizes)
 
 
-#: Columns of the shipped table that follow those of :class:`Case`; each has a number per point.
+#: Columns of the shipped table after the fields of :class:`Case`; each contains one number per frontier point.
 KEPT = ("speed", "cost", "ttft", "flight")
 
 
 @cache
 def shipped_points() -> Mapping[Case, Array]:
-    """Shipped frontiers, for :file:`scenarios/assumptions/priors/usual.yaml`."""
+    """Frontiers that are shipped for the priors in :file:`scenarios/assumptions/priors/usual.yaml`."""
     path = catalog.folder("assumptions") / "priors" / "frontiers.csv"
     if not path.is_file():
         return {}
@@ -315,7 +315,7 @@ def sized(name: str, parameters: float, experts: int | None = None) -> ModelSpec
 
 
 def with_experts(model: ModelSpec, experts: int) -> ModelSpec:
-    """Change the number of routed experts; the number of active ones is unchanged.
+    """Change the number of routed experts. The number of active experts is unchanged.
 
     Parameters
     ----------
@@ -346,7 +346,7 @@ def with_experts(model: ModelSpec, experts: int) -> ModelSpec:
     return model.replace(name=f"{model.name} of {experts} experts", blocks=blocks)
 
 
-#: Number of points of a frontier at which an offer may be, each with an acceptance rate [1]; a power of two.
+#: Number of frontier points considered for an offer, each with an acceptance rate [1]; a power of two.
 _PLACES = 16
 #: Seconds per hour [s].
 _HOUR = 3600.0
@@ -376,8 +376,9 @@ class Draws:
         Acceptance rates for methods with speculation [1].
     speed, cost, ttft, flight : ndarray, shape (N, C, M)
         Logarithms of user speed [tokens/s], cost of a request [USD], time to first token [s], and concurrency per
-        instance [1]. The cost is on a full instance at the median hourly price. The time excludes queue and network.
-        The values include prediction errors, which all offers of a model share. NaN means that the model does not fit.
+        instance [1]. The cost assumes a full instance and the median hourly price. The time to first token excludes
+        queueing and network. All values include a prediction error that is common to all offers of a model. NaN means
+        that the model does not fit.
     """
 
     priors: Priors
@@ -546,7 +547,7 @@ class Normal:
 
 
 def revenue(offer: ObservedOffer, priors: Priors) -> float:
-    """Revenue of a request [USD]. A missing price is derived from the other one."""
+    """Revenue of a request [USD]. A missing input or output price is derived from the other price."""
     ratio = priors.output_over_input.median
     first, then = offer.dollars_per_million_input_tokens, offer.dollars_per_million_output_tokens
     if then is None:
@@ -612,7 +613,7 @@ def check_reach(draws: Draws, offer: ObservedOffer) -> None:
     Raises
     ------
     InputError
-        If there is such an observation; the message has the distance to the nearest sampled model.
+        If no sampled model explains an observation; the message has the distance to the nearest sampled model.
     """
     priors = draws.priors
     on_it = [offer.hardware in (None, manner.chip) for manner in draws.manners]
@@ -652,16 +653,16 @@ def _shown(text: str, log: float) -> str:
 
 
 def _rounded(value: float) -> str:
-    """Number with three digits as text."""
+    """Number with three significant digits as text."""
     return number(float(f"{value:.3g}"))
 
 
 #: Quantiles of results: 80% interval and median [1].
 QUANTILES = (0.1, 0.5, 0.9)
-#: Number of sampled ways to serve per offer [1].
+#: Number of posterior samples of the serving method per offer [1].
 _SERVED = 4096
-#: Maximum log-likelihood deficit of an offer under the best common model; a larger one is not explained [1]. It
-#: corresponds to 4.9 standard deviations.
+#: Maximum deficit of the log likelihood of an offer under the best common model [1]. An offer with a larger deficit is
+#: not explained. The limit corresponds to 4.9 standard deviations.
 _APART = 12.0
 
 
@@ -695,7 +696,7 @@ class ServedOffer:
     speculation : float
         Posterior probability of speculation [1].
     acceptance : CredibleInterval or None
-        Acceptance rate, with speculation [1].
+        Acceptance rate if the offer uses speculation [1].
     in_flight : CredibleInterval
         Concurrency per instance [1].
     price_over_cost : CredibleInterval or None
@@ -854,7 +855,7 @@ def posterior(draws: Draws, offers: Sequence[ObservedOffer], truth: ModelSpec | 
     offers : sequence of ObservedOffer
         Observations.
     truth : ModelSpec, optional
-        Actual model; not used.
+        Actual model, for comparison; it does not change the posterior.
 
     Raises
     ------
@@ -898,12 +899,12 @@ def _stray(likely: Array, share: float) -> Array:
 
 
 def _check_agreement(offers: Sequence[ObservedOffer], likely: Array, strays: Sequence[float]) -> None:
-    """Reject offers if no model explains half of them.
+    """Reject offers if at least half of them are outliers and no model explains all.
 
     Raises
     ------
     InputError
-        If no model does; the message names two offers that no model explains together.
+        If the offers contradict each other; the message names two offers that no sampled model explains together.
     """
     gone = np.array(strays) > 0.5
     if gone.sum() * 2 < len(offers) or len(offers) == 1:
@@ -950,14 +951,14 @@ def _sold(
 ) -> tuple[CredibleInterval | None, CredibleInterval | None]:
     """Posterior of the ratio of price to cost, and of the hourly price.
 
-    The logarithms of both are normal and have a known sum per sampled model, so they are normally distributed given the
-    sum.
+    Both logarithms are normally distributed under the priors. Their sum is known for each sampled model, so their
+    distributions given the sum are normal too.
     """
     if not offer.priced:
         return None, None
     priors, whole = draws.priors, markup(offer, draws.priors)
     surprise = math.log(revenue(offer, priors)) - cost - whole.mean
-    # The evenly spread normal numbers are used in two independent orders.
+    # Both factors use the same evenly spread normal numbers, in two independent orders.
     normal = stats.norm.ppf((np.arange(len(cost)) * np.array([[0.6180339887498949], [0.7548776662466927]]) + 0.5) % 1.0)
     parts = []
     for mean, sigma, draw in (
@@ -981,7 +982,7 @@ def _plain_interval(values: Array) -> CredibleInterval:
 
 
 def _shares(names: Iterable[str]) -> dict[str, float]:
-    """Share of each name, most frequent first [1]."""
+    """Share of each name in ``names``, most frequent name first [1]."""
     distinct, times = np.unique(list(names), return_counts=True)
     return {str(distinct[index]): float(times[index] / times.sum()) for index in np.argsort(-times, kind="stable")}
 
@@ -991,7 +992,7 @@ _BINS = 16
 
 
 class Density(NamedTuple):
-    """Prior and posterior probabilities of sizes."""
+    """Prior and posterior probabilities of model sizes."""
 
     sizes: Array
     """Centers of logarithmic bins."""
@@ -1072,7 +1073,7 @@ def infer(
     samples : int
         Models sampled from the priors [1], from 64 to 32,768, rounded up to a power of two.
     truth : ModelSpec or name, optional
-        Actual model, which is only shown next to the result.
+        Actual model. It is shown next to the result, and does not change the result.
     progress : callable, optional
         Receives the completed share and a description.
 
@@ -1084,8 +1085,8 @@ def infer(
     Raises
     ------
     InputError
-        If there are no observations, the priors cannot explain one, offers contradict each other, or the priors do not
-        contain a chip.
+        If there are no observations, the priors cannot explain an observation, the offers contradict each other, or the
+        priors do not contain a chip.
     TooMuchError
         If the priors need too many new frontiers.
 

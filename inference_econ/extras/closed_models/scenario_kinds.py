@@ -117,7 +117,7 @@ class ClosedModel(Spec):
 
 
 class InferAsk(Spec):
-    """Sizes of closed models from their observed offers."""
+    """Scenario that infers the sizes of closed models from observed offers."""
 
     kind: Literal["infer"]
     """Kind of scenario."""
@@ -163,7 +163,7 @@ class Lognormal(Spec):
 
 
 class PriorFamily(Spec):
-    """Models scaled from a known one in size and, for MoE models, in number of experts."""
+    """Models that are scaled from a known model in size and, for MoE models, in number of experts."""
 
     model: str = Field(min_length=1)
     """Name or path of the known model."""
@@ -238,17 +238,17 @@ class Priors(SourcedSpec):
     stray: Fraction
     """Share of offers that are outliers, unrelated to their model: errors, or sales on other terms [1]."""
     alike: Probability
-    """Correlation between the offers of one model [1], in addition to the common factors below."""
+    """Correlation between the offers of one model [1], in addition to the common factors on price and speed."""
     common_price: Lognormal
     """Price factor that all offers of a model share: market level, and prediction errors [1]."""
     output_over_input: Lognormal
-    """Ratio of output to input price, used if one of them is unknown [1]."""
+    """Ratio of output to input price [1], used if an offer lacks one of the two prices."""
     observed_speed: Spread
     """Spread of the observed speed around the speed of the server [1]."""
     observed_ttft: Spread
-    """Spread of the observed time to first token, including queueing, around that of an idle server [1]."""
+    """Spread of the observed time to first token, including queueing, around the time of an idle server [1]."""
     network: Seconds
-    """Network part of the time to first token [s]."""
+    """Part of the time to first token that the network takes [s]."""
     isl: Tokens
     """Input tokens of a typical request [tokens]."""
     osl: Positive
@@ -283,7 +283,7 @@ def recorded_offers(listing: str, date: str | None = None, leave_out: Iterable[s
     Raises
     ------
     InputError
-        If there are no such offers.
+        If the file has no offers of this model on this day.
     """
     without = set(leave_out)
     rows = [
