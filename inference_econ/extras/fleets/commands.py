@@ -64,7 +64,7 @@ def market_of_chips(request: Request, requests: ie.Requests, chips: Sequence[str
 
 
 def offers_of(text: str | None, model: str) -> dict[str, Mapping[str, float]]:
-    """Prices of all recorded providers by kind of token, or of a given one."""
+    """Token prices of a given provider, or of all recorded providers, by kind of token."""
     from inference_econ.answers import price
     from inference_econ.extras.fleets.buy import charged
 
@@ -140,7 +140,7 @@ def _day(rates: Sequence[float] | None, requests: ie.Requests) -> Sequence[float
     Raises
     ------
     InputError
-        If neither options nor workload contain them.
+        If neither the options nor the workload contain hourly request rates.
     """
     from inference_econ.extras.fleets.day import rates_by_hour
 
