@@ -1,4 +1,4 @@
-"""Scenarios with claims of publications: published values, and the predicted quantities to compare."""
+"""Scenarios that compare claims of publications with predictions."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ def _check_parts(read: str, parts: tuple[str, ...]) -> None:
 
 
 class FrontierReading(Spec):
-    """Quantity at one point of a frontier."""
+    """Predicted quantity at one point of a frontier."""
 
     kind: Literal["frontier"]
     """Kind of quantity."""
     settings: Settings = Field(default_factory=Settings)
     """Settings that differ from the basis."""
     series: Annotated[tuple[str, str], Field(strict=False)] | None = None
-    """Scenario of frontiers and label of one of its series, which has all other settings."""
+    """Name of a frontier scenario, and label of one of its series, which provides all settings that are not given."""
     read: Literal["speed", "cost", "chips", "power", "joules", "batch", "utilization", "share", "balance"]
     """Quantity at the point.
 
-    Services and decode steps: tokens/s per user, USD per million output tokens, chips, output tokens/s per megawatt of
-    facility power, or board joules per output token. Decode steps only: sequences, utilization of peak arithmetic,
-    share of parts in the step, or ratio of arithmetic to memory time (with or without overlap).
+    For services and decode steps: tokens/s per user, USD per million output tokens, chips, output tokens/s per megawatt
+    of facility power, or board joules per output token. For decode steps only: sequences, utilization of peak
+    arithmetic, share of parts in the step, or ratio of arithmetic to memory time (with or without overlap).
     """
     parts: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Parts of the step whose share is summed."""
     at: Literal["fastest", "cheapest", "preferred"] = "fastest"
-    """Point of the frontier. Eq. (45) with an exponent of three defines the preferred one."""
+    """Point of the frontier. The preferred point maximizes speed^3 / price (eq. 45)."""
     cost: Positive | None = None
     """Alternative to ``at``: the fastest point up to this cost [USD per 1e6 tokens]."""
     times_cheapest: Annotated[float, Field(ge=1, allow_inf_nan=False)] | None = None
@@ -59,7 +59,7 @@ class FrontierReading(Spec):
 
 
 class ToyReading(Spec):
-    """Quantity of the fastest instance of the toy model (eqs. 13 to 17)."""
+    """Predicted quantity of the fastest instance of the toy model (eqs. 13 to 17)."""
 
     kind: Literal["toy"]
     """Kind of quantity."""
@@ -68,17 +68,18 @@ class ToyReading(Spec):
     read: Literal["speed", "asymptotic_speed", "chips", "cost", "least_cost"]
     """Quantity of the instance.
 
-    For tokens/s, the result is exact (eq. 14) or the limit for large instances (eq. 18). The result may also be the
-    number of chips, or the USD per million tokens (total, or for arithmetic only).
+    ``speed`` is exact (eq. 14) and ``asymptotic_speed`` is the limit for large instances (eq. 18) [tokens/s]. ``chips``
+    is the number of chips. ``cost`` is the total cost and ``least_cost`` the cost of arithmetic only [USD per 1e6
+    tokens].
     """
     reductions: Positive = 4
     """All-reduces per layer [1]."""
     hop: Seconds
-    """Latency between neighbors [s]."""
+    """Latency of a message between neighboring chips [s]."""
 
 
 class StepReading(Spec):
-    """Quantity of one step of one deployment."""
+    """Predicted quantity of one step of one deployment."""
 
     kind: Literal["step"]
     """Kind of quantity."""
@@ -108,7 +109,7 @@ class StepReading(Spec):
 
 
 class SquareRootReading(Spec):
-    """Speed of a model from the speed of another one, by eq. (19) [tokens/s].
+    """Speed of a model, scaled from the speed of a reference model by eq. (19) [tokens/s].
 
     The speed falls with the square root of the parameters.
     """
@@ -124,7 +125,7 @@ class SquareRootReading(Spec):
 
 
 class AttentionReading(Spec):
-    """Memory, work and time of attention."""
+    """Predicted memory, work or time of attention."""
 
     kind: Literal["attention"]
     """Kind of quantity."""
@@ -184,13 +185,13 @@ class RoundReading(Spec):
 class PoolsReading(Spec):
     """Cost ratio of aggregated to disaggregated serving at equal speed [1].
 
-    Speeds are evenly spaced, up to 80% of the highest speed that both arrangements reach.
+    Ratios are computed at evenly spaced speeds, up to 80% of the highest speed that both kinds of serving reach.
     """
 
     kind: Literal["pools"]
     """Kind of quantity."""
     read: Literal["median", "largest"]
-    """Median or largest ratio over the speeds."""
+    """Median or largest cost ratio over all speeds."""
     settings: Settings = Field(default_factory=Settings)
     """Settings that differ from the basis, including lengths and the ``ttft`` SLO."""
 
@@ -201,7 +202,7 @@ class ChainReading(Spec):
     kind: Literal["chain"]
     """Kind of quantity."""
     settings: Settings = Field(default_factory=Settings)
-    """Settings that differ from the basis; if hardware is set, it determines both arithmetic rates."""
+    """Settings that differ from the basis. If given, the rate of ``hardware`` replaces ``matmul`` and ``attention``."""
     read: Literal["speedup", "over_single", "traffic", "first_part", "largest_loss", "share_best"]
     """Quantity of the chain.
 
@@ -209,11 +210,11 @@ class ChainReading(Spec):
     - ``over_single``: time of a single process over the time of the chain [1].
     - ``traffic``: traffic of all-gather over the traffic of the chain [1].
     - ``first_part``: share of the prompt on the first process [1].
-    - ``largest_loss``: largest ratio of the time of the rule's choice to the best time [1].
-    - ``share_best``: share of cases in which the rule's choice is as fast as any [1].
+    - ``largest_loss``: largest ratio of the time of the rule's choice to the time of the best choice [1].
+    - ``share_best``: share of cases in which the rule's choice is as fast as the best choice [1].
     """
     processes: Annotated[tuple[Annotated[int, Field(ge=1, le=64)], ...], Field(min_length=1, strict=False)]
-    """Number of processes of the chain, or the choices of the rule: one, two and many [1]."""
+    """Number of processes of the chain, or three numbers from which the rule chooses: one, two and many [1]."""
     prompts: Annotated[tuple[Count, ...], Field(min_length=1, strict=False)]
     """Prompt lengths [tokens]."""
     links: Annotated[tuple[BytesPerSecond, ...], Field(min_length=1, strict=False)]
@@ -306,7 +307,7 @@ class Published(Spec):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Lower and upper bound; equal for a value."""
+        """Lower and upper bound; both are equal to ``value`` if it is given."""
         if self.value is not None:
             return float(self.value), float(self.value)
         return float(self.at_least or 0), float(self.at_most or "inf")
@@ -320,7 +321,7 @@ class Claim(Spec):
     claim: str = Field(min_length=1)
     """Claim in our own words."""
     where: str = Field(min_length=1)
-    """Section, equation or table."""
+    """Section, equation or table of the publication."""
     published: Published
     """Published values, for comparison only."""
     unit: str = ""
@@ -336,7 +337,7 @@ class Claim(Spec):
 
 
 class BasisSpec(Spec):
-    """Settings and names under which all claims of a file are computed: the basis of the predictions."""
+    """Basis of the predictions: settings and names that apply to all claims of a file."""
 
     settings: Settings = Field(default_factory=Settings)
     """Settings for all claims; a claim may override them."""
