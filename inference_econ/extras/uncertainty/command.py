@@ -39,12 +39,12 @@ def uncertainty(
 
 
 def _study(request: Request, name: str, vary: tuple[str, ...], overrides: Mapping[str, object]) -> ie.Scenario:
-    """Uncertainty study from the catalog or a file, with samples, seed and speed from the options.
+    """Read an uncertainty study from the catalog or a file, with samples, seed and speed from the options.
 
     Raises
     ------
     InputError
-        If the scenario is of another kind, or an option repeats its content.
+        If the scenario is of another kind, or an option is given that the scenario file determines.
     """
     from inference_econ.extras.uncertainty.scenario_kinds import UncertaintyAsk
 
