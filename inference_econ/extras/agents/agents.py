@@ -73,7 +73,7 @@ class AgentMarket:
     tiers : sequence of str
         KV-cache offload tiers.
     progress : callable, optional
-        Receives the completed share.
+        Function that receives the completed share of the work [1].
     """
 
     work: AgentSessions
@@ -300,7 +300,7 @@ class AgentLot(CapacityBlock):
 
     @property
     def most_carried(self) -> float:
-        """Number of agents that is practically unlimited: waiting agents send no requests, so no queue grows [1]."""
+        """Practically unlimited number of agents, because waiting agents send no requests, so no queue grows [1]."""
         return 1e9 * self.carried
 
     def in_flight(self, shares: Array) -> Array:
@@ -374,7 +374,7 @@ class AgentPurchase(Purchase):
 class DayOfAgents(DayOfFleet):
     """Plan and simulation of a fleet that serves agents for a day.
 
-    Rental units are :class:`AgentLot` objects; rates are agents in session per hour [1].
+    Rental units are :class:`AgentLot` objects; ``rates`` are the agents in session in each hour [1].
     """
 
     page = "extras.agents.page:AgentDayPage"
@@ -477,17 +477,17 @@ class Agents(AgentSessions):
         agents : sequence of int, optional
             Numbers of agents [1]; by default up to 1.5 times the capacity of the fleet (:data:`SHARES`).
         rates : sequence of float, optional
-            Request rates of sessions that start at random, instead of agents [1/s].
+            Request rates of sessions that start at random times, as an alternative to ``agents`` [1/s].
         replicas : int
-            Instances [1].
+            Number of instances [1].
         targets : Targets, optional
-            SLOs, for the share of requests that meet them.
+            SLOs, to compute the share of requests that meet all SLOs.
         router : str
             Routing of turns; see :func:`inference_econ.serving.simulation.events.simulate`.
         tiers : sequence of str
             KV-cache offload tiers, by name or path.
         progress : callable, optional
-            Receives the completed share.
+            Function that receives the completed share of the work [1].
 
         Returns
         -------

@@ -155,7 +155,7 @@ class AgentChoicesPage(RecommendationPage):
 
     @property
     def _counted(self) -> str:
-        """Objective as text."""
+        """Objective of the search as text."""
         if isinstance(self.answer, MostAgents):
             return f"Most agents for {self.answer.means.text}"
         return f"Cheapest for {self._best.use.agents:,.0f} agents"
@@ -316,7 +316,7 @@ def session_plot(use: AgentLoad) -> Plot:
 
 
 def _percentiles(name: str, targets: Targets) -> tuple[str, ...]:
-    """Percentiles of a latency in the table."""
+    """Percentiles of a latency that the table shows."""
     promised = (targets.percentile_of(name),) if name in targets.given else ()
     return tuple(dict.fromkeys(("p50", *promised, "p90" if not promised else "p99")))
 
@@ -346,7 +346,7 @@ def _simulated(*uses: AgentLoad) -> list[str]:
 
 
 def _preempted(*uses: AgentLoad) -> list[str]:
-    """Note on preemptions; empty without any."""
+    """Note on preemptions; empty without preemptions."""
     share = max(use.trace.preemptions / use.trace.ttft.size for use in uses)
     return (
         [f"The KV cache runs full: up to {100 * share:.2g}% of requests are preempted and recomputed."] if share else []
@@ -354,7 +354,7 @@ def _preempted(*uses: AgentLoad) -> list[str]:
 
 
 def _meaning(setups: Sequence[Setup]) -> list[str]:
-    """Lines of text on columns and assumptions."""
+    """Explanations of columns and assumptions, one per line."""
     return [
         "'hit %': share of prompt tokens that hit a cache in any memory tier. A task is one session, from its first to "
         "its last turn.",

@@ -145,7 +145,7 @@ class AgentLoad:
     Attributes
     ----------
     work : AgentSessions
-        Sessions.
+        Sessions of the agents.
     agents : float
         Number of agents [1].
     instances : int
@@ -600,7 +600,7 @@ class PlayedGroup(PlayedInstance):
         cls, pools: Pools, layouts: tuple[int, int], instances: tuple[int, int], work: AgentSessions,
         tiers: tuple[TierSpec, ...],
     ) -> PlayedGroup:  # fmt: skip
-        """Create a group of given layouts."""
+        """Create a group from the indices of its layouts and the numbers of its instances."""
         return cls(pools.decode.services.service(layouts[1]), work, tiers, pools, layouts, instances)
 
     @property
