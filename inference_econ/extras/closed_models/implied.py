@@ -127,7 +127,7 @@ def implied_hour_price(
     input_price : float
         Price of input tokens [USD per 1e6 tokens].
     price_over_cost : float
-        Ratio of price to cost of tokens; 1 at cost [1].
+        Ratio of the token price to the cost of the tokens; 1 for a price at cost [1].
 
     Returns
     -------
@@ -162,7 +162,7 @@ class RevealedExponents(Shown):
     tokens_per_second, dollars : ndarray, shape (n,)
         Speed [tokens/s] and price [USD per 1e6 tokens].
     exponents : Exponents
-        Range of exponents for which the buyer chooses each offer [1].
+        Range of preference exponents a for which the buyer chooses each offer [1].
     """
 
     page = "extras.closed_models.implied_page:ExponentsPage"

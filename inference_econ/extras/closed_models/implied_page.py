@@ -25,7 +25,7 @@ class ImpliedHourPage(AnswerPage[ImpliedHour]):
     proportional = False
 
     def tables(self) -> Sequence[Table]:
-        """Table of the hourly price and its service."""
+        """Table of the implied hourly price, and of the service from which the price follows."""
         implied, point = self.answer, self.answer.point
         low, high = implied.ends()
         ends = "" if low is None or high is None else f"{low:.3g} to {high:.3g}"
@@ -85,7 +85,7 @@ class ExponentsPage(AnswerPage[RevealedExponents]):
     proportional = False
 
     def tables(self) -> Sequence[Table]:
-        """Table of the exponents for which each offer is chosen."""
+        """Table of the preference exponents for which a buyer chooses each offer."""
         revealed, records = self.answer, self.answer.records()
         chosen = [
             label

@@ -149,7 +149,7 @@ class Manner(NamedTuple):
     weights: Dtype
     """Weight format."""
     speculates: bool
-    """True with speculation."""
+    """True if the method uses speculative decoding."""
 
 
 def manners(priors: Priors) -> dict[Manner, float]:
@@ -171,7 +171,7 @@ class Surfaces:
     Parameters
     ----------
     priors : Priors
-        Families, sizes, chips and formats.
+        Priors, with families, sizes, chips and formats.
     """
 
     def __init__(self, priors: Priors) -> None:
@@ -359,15 +359,15 @@ class Draws:
     Attributes
     ----------
     priors : Priors
-        Priors.
+        Priors of the models.
     families : tuple of str
         Names of the model families; ``family`` has indices into them.
     family : ndarray of int, shape (N,)
         Family of each model, as an index.
     common_price, common_speed : ndarray, shape (N,)
-        Logarithms of the factors on all prices, and on all speeds, of a model [1].
+        Logarithms of a factor on prices, and of a factor on speeds, that all offers of a model share [1].
     total, active : ndarray, shape (N,)
-        Parameters [1].
+        Total and active parameters of each model [1].
     manners : tuple of Manner
         The C serving methods.
     likely : ndarray, shape (C,)
@@ -403,7 +403,7 @@ def draw(priors: Priors, surfaces: Surfaces, wanted: Sequence[Manner], samples: 
     Parameters
     ----------
     priors : Priors
-        Priors.
+        Priors of the models.
     surfaces : Surfaces
         Frontiers of the priors, which must be prepared for these serving methods.
     wanted : sequence of Manner
@@ -471,7 +471,7 @@ def sobol(dimensions: int, points: int) -> Array:
 
 
 def _between(nodes: Sequence[float], uniform: Array) -> Array:
-    """Logarithms of log-uniform values between the first and the last node."""
+    """Logarithms of log-uniform values between the first and the last node, at given quantiles."""
     low, high = math.log(nodes[0]), math.log(nodes[-1])
     return low + (high - low) * uniform
 
@@ -509,7 +509,7 @@ def manners_on(priors: Priors, chip: str | None) -> tuple[Manner, ...]:
     Raises
     ------
     InputError
-        If the priors do not contain the chip, or give it no probability.
+        If the priors do not contain the chip, or its probability is zero.
     """
     every = tuple(manners(priors))
     on_it = tuple(manner for manner in every if chip in (None, manner.chip))
@@ -569,7 +569,8 @@ def markup(offer: ObservedOffer, priors: Priors) -> Normal:
 def log_likelihood(draws: Draws, offer: ObservedOffer) -> Array:
     """Log likelihood of an offer for every sampled model, serving method and frontier point; shape (N, C, M) [1].
 
-    Minus infinity if the model does not fit, or if the serving method uses another chip than the offer.
+    The log likelihood is minus infinity if the model does not fit, or if the serving method uses another chip than the
+    offer.
     """
     priors = draws.priors
     likely = np.where(np.isfinite(draws.speed), 0.0, -np.inf)
@@ -688,11 +689,11 @@ class ServedOffer:
     Attributes
     ----------
     offer : ObservedOffer
-        Observations.
+        Observations of the offer.
     stray : float
         See :attr:`Inferred.strays` [1].
     chips, formats : mapping of str to float
-        Posterior probabilities [1].
+        Posterior probabilities of chips, and of weight formats [1].
     speculation : float
         Posterior probability of speculation [1].
     acceptance : CredibleInterval or None
@@ -735,13 +736,13 @@ class Inferred(Shown):
     Attributes
     ----------
     offers : tuple of ObservedOffer
-        Observations.
+        Observations of each offer.
     draws : Draws
         Models sampled from the priors.
     weights : ndarray, shape (N,)
         Posterior probability of each sampled model [1].
     strays : tuple of float
-        Posterior probability, per offer, that it is an outlier because its price or speed contradicts the other offers
+        Posterior probability that each offer is an outlier, because its price or speed contradicts the other offers
         [1].
     truth : ModelSpec or None
         Actual model, if known.
@@ -853,7 +854,7 @@ def posterior(draws: Draws, offers: Sequence[ObservedOffer], truth: ModelSpec | 
     draws : Draws
         Models sampled from the priors.
     offers : sequence of ObservedOffer
-        Observations.
+        Observations of each offer.
     truth : ModelSpec, optional
         Actual model, for comparison; it does not change the posterior.
 
@@ -889,7 +890,7 @@ def _evidence(likely: Array) -> float:
 
 
 def _with_strays(likely: Array, share: float) -> Array:
-    """Log likelihoods of the draws if a share of the offers are outliers."""
+    """Log likelihoods of the sampled models, if a share of the offers are outliers."""
     return np.asarray(np.logaddexp(math.log1p(-share) + likely, math.log(share) + _evidence(likely)))
 
 
@@ -1015,16 +1016,16 @@ def density(values: Array, weights: Array) -> Density:
 
 
 class PriceBySpeed(NamedTuple):
-    """Prices of offers by speed: quantiles of 10, 50 and 90%."""
+    """Predicted token prices by user speed: quantiles of 10, 50 and 90%."""
 
     speeds: Array
-    """Speeds [tokens/s]."""
+    """User speeds [tokens/s]."""
     low: Array
-    """10% quantile [USD per 1e6 tokens of input and output]."""
+    """10% quantile of the price [USD per 1e6 tokens of input and output]."""
     median: Array
-    """Median [USD per 1e6 tokens]."""
+    """Median price [USD per 1e6 tokens]."""
     high: Array
-    """90% quantile [USD per 1e6 tokens]."""
+    """90% quantile of the price [USD per 1e6 tokens]."""
 
 
 def price_by_speed(inferred: Inferred) -> PriceBySpeed:
@@ -1067,7 +1068,7 @@ def infer(
     Parameters
     ----------
     offers : sequence of ObservedOffer or mapping
-        Observed prices, speed, time to first token, and the chip if known; all of one model.
+        Offers of one model, with observed prices, speed, time to first token, and the chip if known.
     priors : Priors or str
         Priors, or their name or path.
     samples : int
@@ -1075,7 +1076,7 @@ def infer(
     truth : ModelSpec or name, optional
         Actual model. It is shown next to the result, and does not change the result.
     progress : callable, optional
-        Receives the completed share and a description.
+        Function that receives the completed share of the work [1] and a description.
 
     Returns
     -------

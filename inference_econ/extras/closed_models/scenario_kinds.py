@@ -31,7 +31,7 @@ class ObservedOffer(Spec):
     """Observations of one offer of a closed model."""
 
     provider: str = ""
-    """Provider."""
+    """Name of the provider."""
     hardware: str | None = None
     """Chip name, if known."""
     dollars_per_million_input_tokens: Positive | None = None
@@ -57,7 +57,7 @@ class ObservedOffer(Spec):
 
     @property
     def words(self) -> str:
-        """Observations in one line."""
+        """Observations as one line of text."""
         parts = [
             (self.dollars_per_million_input_tokens, "${:g}/M input"),
             (self.dollars_per_million_output_tokens, "${:g}/M output"),
@@ -100,7 +100,7 @@ def observed_offer(text: str) -> ObservedOffer:
 
 
 class ClosedModel(Spec):
-    """Model of unknown size."""
+    """Closed model, whose size is inferred from its offers."""
 
     label: str = Field(min_length=1)
     """Name in tables and figures."""
@@ -202,7 +202,7 @@ class ChipPrior(Spec):
 
 
 class SpeculationPrior(Spec):
-    """Probability of speculation, and its acceptance."""
+    """Probability that an offer uses speculation, and its acceptance rate."""
 
     probability: Probability
     """Probability that an offer uses speculation [1]."""
@@ -274,7 +274,7 @@ def recorded_offers(listing: str, date: str | None = None, leave_out: Iterable[s
     Parameters
     ----------
     listing : str
-        Name in that file, such as ``meta-llama/llama-3.3-70b-instruct``, or in the catalog.
+        Name of the model in the offers file, such as ``meta-llama/llama-3.3-70b-instruct``, or in the catalog.
     date : str, optional
         Day of the offers.
     leave_out : iterable of str
