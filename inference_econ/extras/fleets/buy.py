@@ -40,7 +40,7 @@ class Crossover:
     offer : str
         Name of the offer.
     dollars_per_request : float
-        Price of the offer [USD].
+        Price of a request under the offer [USD].
     fleet : Deployment or None
         Cheapest fleet on the chip for a given request rate.
     """
@@ -93,7 +93,7 @@ class Crossover:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Purchase(Shown):
-    """Options to serve a model for a month.
+    """Comparison of API offers and fleets that serve a model for a month.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class Purchase(Shown):
     crossovers : tuple of Crossover
         Break-even of each rental unit with the cheapest and the median offer.
     requests : Requests
-        Requests.
+        Request lengths of the workload.
     targets : Targets
         SLOs of the fleets.
     usual : UsualSpeed or None
@@ -112,7 +112,7 @@ class Purchase(Shown):
     left_out : tuple of str
         Chips that cannot meet the SLOs, with reasons.
     request_rate : float or None
-        Request rate to bill [1/s].
+        Request rate for which monthly costs are reported [1/s].
     fleets : mapping of str to Deployment
         Cheapest fleet for ``request_rate``, by chip.
     """
@@ -226,7 +226,7 @@ def buy(
     arrival_scv : float
         See :func:`inference_econ.serving.load.loaded` [1].
     request_rate : float, optional
-        Request rate to bill in addition to the break-even points [1/s].
+        Request rate for which monthly costs are reported, in addition to break-even points [1/s].
 
     Returns
     -------

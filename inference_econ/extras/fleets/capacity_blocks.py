@@ -54,9 +54,9 @@ class CapacityBlock:
     way : str
         Pricing model, one of :data:`EVERY_WAY`.
     price : HourPrice
-        Price of one accelerator.
+        Hourly price of one accelerator.
     pools : Deployment or None
-        Complete disaggregated deployment.
+        Complete disaggregated deployment; None if aggregated.
     """
 
     service: Service
@@ -180,7 +180,7 @@ def lots(
         Allowed pricing models. The setup contains the price of one pricing model; the chip's file lists prices of the
         others.
     note : callable
-        Receives messages on chips without a known purchase price.
+        Function that receives messages on chips without a known purchase price.
 
     Returns
     -------
@@ -233,7 +233,8 @@ def best_of_chips(
     requests_per_second : float or None
         Total request rate [1/s]; None for a rate that is high enough to make rounding to instances unimportant.
     note : callable, optional
-        Receives a message for each chip that cannot meet the SLOs; without it, an error is raised.
+        Function that receives a message for each chip that cannot meet the SLOs. Without this function, an error is
+        raised.
 
     Raises
     ------

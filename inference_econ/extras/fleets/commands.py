@@ -119,7 +119,7 @@ def fleet(
 
 
 def elasticity(start_up: float | None, interruptions: float | None, spot_share: float | None) -> Elasticity:
-    """Elasticity of fleets, with given values in place of the defaults.
+    """Scaling behavior of fleets: defaults, except for the given values.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def _day(rates: Sequence[float] | None, requests: ie.Requests) -> Sequence[float
 
 
 def stock_of(texts: Sequence[str]) -> Mapping[str, int]:
-    """Parse accelerators by chip.
+    """Parse the number of available accelerators of each chip.
 
     Raises
     ------

@@ -160,7 +160,7 @@ class Look:
     second : float
         Time of day [s].
     arriving, served : float
-        Arriving and served requests [1/s].
+        Rates of arriving and of served requests [1/s].
     promised : float
         SLO capacity of the serving rental units [1/s].
     in_flight, in_flight_at_target : float
@@ -235,9 +235,9 @@ def play(
     hours : int
         Length of the day [h].
     fleet : RentedFleet
-        Fleet.
+        Simulated fleet.
     decide : callable
-        Autoscaler.
+        Autoscaler: function that returns the wanted rental units at a poll.
     start : sequence of int
         Number of rental units of each type that serve requests at the start [1].
     target : float
@@ -388,7 +388,7 @@ def plan(
     min_replicas : int
         Minimum number of replicas in every hour [1].
     constant : bool
-        True for equal numbers in every hour.
+        True for equal numbers of rental units in every hour.
 
     Returns
     -------
@@ -544,8 +544,8 @@ class PooledDay(NamedTuple):
     ) -> PooledDay | None:  # fmt: skip
         """Disaggregated deployment for the largest load of each hour [1/s].
 
-        None if the deployment costs at least ``limit`` in the busiest hour [USD/h], or needs too many instances for a
-        quick search.
+        The result is None if the deployment costs at least ``limit`` in the busiest hour [USD/h], or needs too many
+        instances for a quick search.
         """
         busiest = max(needed)
         try:
@@ -763,7 +763,7 @@ def fleet(
     targets : Targets
         SLOs.
     stock : mapping of str to int, optional
-        Most accelerators at once by chip [1]; unlimited by default.
+        Maximum number of accelerators at the same time, by chip [1]; unlimited by default.
     ways : collection of {'reserved', 'on_demand', 'spot', 'owned'}
         Pricing models; all kinds of rent by default.
     policy : {'in_flight', 'rate', 'utilization'}
@@ -779,7 +779,7 @@ def fleet(
     elasticity : Elasticity, optional
         Scaling behavior of replicas; by default ``scenarios/assumptions/elasticity``.
     progress : callable, optional
-        Receives the completed share.
+        Function that receives the completed share of the work [1].
 
     Returns
     -------

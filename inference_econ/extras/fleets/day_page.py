@@ -167,7 +167,7 @@ def _steps(label: str, values: Iterable[float]) -> PlotSeries:
 
 
 def _percent(share: float) -> str:
-    """Percentage with two digits. Rounding errors of the solver give 0."""
+    """Percentage with two digits. Shares as small as rounding errors of the solver are shown as 0."""
     return f"{100 * share:.2g}" if share > 1e-6 else "0"
 
 

@@ -65,7 +65,7 @@ class Batch:
     max_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        """Reject batches that are not possible."""
+        """Reject numbers that are out of range."""
         for name in ("prompts", "samples", "concurrency", "max_tokens"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -115,7 +115,7 @@ class Batch:
 
 
 class Trajectories(NamedTuple):
-    """Trajectories, arrays of shape (n,)."""
+    """Prompts and token counts of n trajectories, as arrays of shape (n,)."""
 
     name: Counts
     """Name of the prompt, shared by its samples."""
@@ -213,13 +213,13 @@ class RolloutRun:
     Attributes
     ----------
     service : Service
-        One instance.
+        One generating instance.
     instances : int
-        Generating instances [1].
+        Number of generating instances [1].
     generation : Generation
         Simulated batch.
     accelerators : int
-        Paid accelerators [1].
+        Number of paid accelerators [1].
     way : str
         Use of the chips. ``generation``: no learner. ``synchronous``: all chips generate, then all learn.
         ``one_step_off``: some chips learn from a batch while others generate the next. ``asynchronous``: each
@@ -289,11 +289,11 @@ class Rollout(Shown):
     Attributes
     ----------
     runs : tuple of RolloutRun
-        Runs, cheapest first.
+        Deployments, cheapest first.
     batch : Batch
         Generated batch.
     learner : Learner or None
-        Learner.
+        Learner; None if the chips only generate.
     """
 
     page = "extras.fleets.rollout_page:RolloutPage"
@@ -363,14 +363,14 @@ def rollout(
     most : int
         Number of deployments [1].
     progress : callable, optional
-        Receives the completed share.
+        Function that receives the completed share of the work [1].
 
     Returns
     -------
     Rollout
-        Deployments. Every request of a batch is simulated, including its tail. With a learner, the fastest layout of
-        each chip is evaluated in two ways: generation and learning alternate on all chips, or they share the chips so
-        that neither side waits.
+        Deployments. Every request of a batch is simulated, including the tail of the batch. With a learner, the fastest
+        layout of each chip is evaluated in two ways: generation and learning alternate on all chips, or they share the
+        chips so that neither side waits.
 
     Raises
     ------
@@ -435,7 +435,7 @@ class Learner:
     Attributes
     ----------
     terms : Learning
-        Efficiency.
+        Assumptions on efficiency, arithmetic and memory of training.
     flops_per_token : float
         Arithmetic per token [FLOP].
     flops_per_second : float
