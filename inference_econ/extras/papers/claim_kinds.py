@@ -27,18 +27,18 @@ class FrontierReading(Spec):
     kind: Literal["frontier"]
     """Kind of quantity."""
     settings: Settings = Field(default_factory=Settings)
-    """Settings that differ from the basis."""
+    """Settings that override those of the basis (published study or today's profiles)."""
     series: Annotated[tuple[str, str], Field(strict=False)] | None = None
     """Name of a frontier scenario, and label of one of its series, which provides all settings that are not given."""
     read: Literal["speed", "cost", "chips", "power", "joules", "batch", "utilization", "share", "balance"]
-    """Quantity at the point.
+    """Quantity to compute at the selected point.
 
     For services and decode steps: tokens/s per user, USD per million output tokens, chips, output tokens/s per megawatt
     of facility power, or board joules per output token. For decode steps only: sequences, utilization of peak
     arithmetic, share of parts in the step, or ratio of arithmetic to memory time (with or without overlap).
     """
     parts: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Parts of the step whose share is summed."""
+    """Parts of the step whose shares of the step time are added."""
     at: Literal["fastest", "cheapest", "preferred"] = "fastest"
     """Point of the frontier. The preferred point maximizes speed^3 / price (eq. 45)."""
     cost: Positive | None = None
@@ -64,9 +64,9 @@ class ToyReading(Spec):
     kind: Literal["toy"]
     """Kind of quantity."""
     settings: Settings = Field(default_factory=Settings)
-    """Settings that differ from the basis."""
+    """Settings that override those of the basis (published study or today's profiles)."""
     read: Literal["speed", "asymptotic_speed", "chips", "cost", "least_cost"]
-    """Quantity of the instance.
+    """Quantity of the instance to compute.
 
     ``speed`` is exact (eq. 14) and ``asymptotic_speed`` is the limit for large instances (eq. 18) [tokens/s]. ``chips``
     is the number of chips. ``cost`` is the total cost and ``least_cost`` the cost of arithmetic only [USD per 1e6
@@ -86,13 +86,13 @@ class StepReading(Spec):
     settings: Settings = Field(default_factory=Settings)
     """Settings that differ from the basis, including the deployment (``tp``, ``dp``, ``ep``, ``pp``, ``batch``)."""
     read: Literal["seconds", "utilization", "balance", "intensity", "share"]
-    """Quantity of the step.
+    """Quantity of the step to compute.
 
     The quantities are time, utilization of peak arithmetic, ratio of arithmetic to memory time, FLOP per byte, and
     share of parts in the step.
     """
     parts: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Parts of the step whose share is summed."""
+    """Parts of the step whose shares of the step time are added."""
     rows: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Rows of the operator table that are included in the ratio or the intensity; by default, all rows."""
     prompt: Count | None = None
@@ -119,7 +119,7 @@ class SquareRootReading(Spec):
     model: str
     """Name or path of the model."""
     reference: str
-    """Model with known speed."""
+    """Name or path of the model with known speed."""
     speed: Positive
     """Speed of the reference model [tokens/s]."""
 
@@ -141,7 +141,7 @@ class AttentionReading(Spec):
         "layer_bytes",
         "layer_seconds",
     ]
-    """Quantity of attention.
+    """Quantity of attention to compute.
 
     - ``cache_bytes``: cache of the batch [B].
     - ``token_cache_bytes``: cache per token of context [B].
@@ -162,7 +162,7 @@ class AllReduceReading(Spec):
     kind: Literal["all_reduce"]
     """Kind of quantity."""
     settings: Settings = Field(default_factory=Settings)
-    """Settings that differ from the basis."""
+    """Settings that override those of the basis (published study or today's profiles)."""
     ranks: Count
     """Chips in the all-reduce [1]."""
     size: Bytes
@@ -175,7 +175,7 @@ class RoundReading(Spec):
     kind: Literal["round"]
     """Kind of quantity."""
     settings: Settings = Field(default_factory=Settings)
-    """Settings that differ from the basis."""
+    """Settings that override those of the basis (published study or today's profiles)."""
     acceptance: Probability
     """Acceptance rate of draft tokens [1]."""
     drafted: Annotated[int, Field(ge=1, le=64)]
@@ -204,7 +204,7 @@ class ChainReading(Spec):
     settings: Settings = Field(default_factory=Settings)
     """Settings that differ from the basis. If given, the rate of ``hardware`` replaces ``matmul`` and ``attention``."""
     read: Literal["speedup", "over_single", "traffic", "first_part", "largest_loss", "share_best"]
-    """Quantity of the chain.
+    """Quantity of the chain to compute.
 
     - ``speedup``: time of all-gather over the time of the chain [1].
     - ``over_single``: time of a single process over the time of the chain [1].
@@ -252,23 +252,23 @@ Reading = Annotated[
 
 
 class Value(Spec):
-    """Plain number."""
+    """Predicted quantity as such, not a ratio or exponent."""
 
     kind: Literal["value"]
     """Kind of measure."""
     of: Reading
-    """Quantity."""
+    """Predicted quantity."""
 
 
 class Ratio(Spec):
-    """Ratio of two numbers."""
+    """Ratio of two predicted quantities."""
 
     kind: Literal["ratio"]
     """Kind of measure."""
     of: Reading
-    """Numerator."""
+    """Numerator of the ratio."""
     over: Reading
-    """Denominator."""
+    """Denominator of the ratio."""
 
 
 class Exponent(Spec):
@@ -277,11 +277,11 @@ class Exponent(Spec):
     kind: Literal["exponent"]
     """Kind of measure."""
     of: Reading
-    """Number at the second point."""
+    """Quantity at the second point of the power law."""
     over: Reading
-    """Number at the first point."""
+    """Quantity at the first point of the power law."""
     by: Annotated[float, Field(gt=1, allow_inf_nan=False)]
-    """Ratio of the second point to the first [1]."""
+    """Ratio of the varied input at the second point to that at the first point [1]."""
 
 
 Measure = Annotated[Value | Ratio | Exponent, Field(discriminator="kind")]
@@ -291,11 +291,11 @@ class Published(Spec):
     """Published value or bounds, as text to preserve digits."""
 
     value: Printed | None = None
-    """Value."""
+    """Published value, if the publication gives no bounds."""
     at_least: Printed | None = None
-    """Lower bound."""
+    """Published lower bound."""
     at_most: Printed | None = None
-    """Upper bound."""
+    """Published upper bound."""
 
     def _check_fields(self) -> None:
         bounds = self.at_least is not None or self.at_most is not None
@@ -351,13 +351,13 @@ class ClaimsAsk(Spec):
     kind: Literal["claims"]
     """Kind of scenario."""
     seed: str = Field(min_length=1)
-    """Publication."""
+    """Title of the publication."""
     paper: BasisSpec
     """Basis with the preset of the published study, or the publication's own constants."""
     today: BasisSpec
     """Basis with today's profiles."""
     claims: Annotated[tuple[Claim, ...], Field(min_length=1, strict=False)]
-    """Claims."""
+    """Claims of the publication."""
 
     def _check_fields(self) -> None:
         names = [claim.id for claim in self.claims]

@@ -81,7 +81,7 @@ class Finding:
     Attributes
     ----------
     seed : str
-        Publication.
+        Title of the publication.
     claim : Claim
         Claim with its published value.
     ours : mapping of str to float
@@ -185,7 +185,7 @@ def picked(prompt: float, link: float) -> int:
     Parameters
     ----------
     prompt : float
-        Prompt [tokens].
+        Prompt length [tokens].
     link : float
         Bandwidth between processes, one way [B/s].
 
@@ -205,7 +205,7 @@ def of_a_chain(reading: ChainReading, model: ModelSpec, rate: float | None = Non
     Parameters
     ----------
     reading : ChainReading
-        Quantity and machine.
+        Quantity to compute, and constants of the machine.
     model : ModelSpec
         Model with one kind of layer.
     rate : float, optional
@@ -272,7 +272,7 @@ def read(reading: Reading, basis: BasisSpec) -> float:
     Parameters
     ----------
     reading : Reading
-        Number.
+        Quantity to compute.
     basis : BasisSpec
         Default settings, and replacement names of models and chips.
 
@@ -410,7 +410,7 @@ def _names(step: Explanation) -> str:
 
 
 def _share(seconds: Mapping[str, float], parts: tuple[str, ...]) -> float:
-    """Share of parts in a step."""
+    """Share of the given parts in the time of a step."""
     odd = next((name for name in parts if name not in seconds), None)
     if odd is not None:
         raise InputError(f"{odd!r} is not a part of a step; parts: {', '.join(seconds)}")
@@ -523,7 +523,7 @@ def claims(name: str | None = None, *, progress: Progress | None = None) -> Ledg
         Id of a claim, or a scenario of the kind ``claims`` by name or path. By default all claims of all shipped
         scenarios.
     progress : callable, optional
-        Receives the completed share and the current claim.
+        Function that receives the completed share of the work [1] and the current claim.
 
     Returns
     -------

@@ -45,7 +45,7 @@ def compare_steps(ask: StepsAsk) -> Compared:
     Parameters
     ----------
     ask : StepsAsk
-        Steps.
+        Query: settings of the steps, and the values of the quantity that varies.
 
     Returns
     -------
@@ -160,14 +160,14 @@ _EQUAL = 1.1
 
 
 def compare_points(ask: PointsAsk, progress: Progress | None = None) -> Compared:
-    """Compute the points of a scenario.
+    """Compute the points of all frontiers in a scenario.
 
     Parameters
     ----------
     ask : PointsAsk
-        Frontiers, and the values of the quantity that varies.
+        Query: settings of the frontiers, and the values of the quantity that varies.
     progress : callable, optional
-        Receives the completed share and the current series.
+        Function that receives the completed share of the work [1] and the current series.
 
     Raises
     ------
@@ -311,9 +311,9 @@ class Member:
     Attributes
     ----------
     labels : tuple of str
-        Labels of its choices, one per axis.
+        Labels of the member's choices, one per axis.
     settings : Settings
-        Settings of its frontier.
+        Settings of the member's frontier.
     front : ServiceFrontier or None
         Frontier; None if nothing fits.
     costs : tuple of float
@@ -332,9 +332,9 @@ def compare_families(ask: FamilyAsk, progress: Progress | None = None) -> Compar
     Parameters
     ----------
     ask : FamilyAsk
-        Family.
+        Query: axes of the family, and user speeds.
     progress : callable, optional
-        Receives the completed share and a description.
+        Function that receives the completed share of the work [1] and a description.
 
     Raises
     ------

@@ -49,7 +49,7 @@ class SharedPrompt:
     stages : tuple of (Setup, int)
         Chips that share the prompt, with one entry per kind of chip in a mixed prefill chain.
     ways : mapping of str to Way
-        Possible methods, by key of :data:`WAYS`.
+        Results of the possible methods, by key of :data:`WAYS`.
     missing : mapping of str to str
         Reasons why the methods that are not in ``ways`` are not possible.
     """
@@ -213,7 +213,7 @@ def prefill(
     cached : float
         Cached tokens before each prompt, a shared prefix that every process stores [tokens].
     progress : callable, optional
-        Receives the completed share and a description.
+        Function that receives the completed share of the work [1] and a description.
 
     Returns
     -------

@@ -77,7 +77,7 @@ class Check:
     expected_tokens : float
         Tokens per speculation round by formula [1].
     tokens : SimulatedEstimate
-        Sampled tokens per round [1].
+        Sampled tokens per speculation round [1].
     """
 
     vocabulary: int
@@ -153,7 +153,7 @@ def check(
     target, draft, draft_length
         See :func:`inference_econ.formulas.speculation.speculative_sample`.
     rounds : int
-        Rounds [1].
+        Number of speculation rounds [1].
     seed : int
         Seed of the random numbers.
 

@@ -44,7 +44,7 @@ class Verification(Spec):
     """Decode steps that verify draft tokens, or steps with a chunk of a prompt: several new tokens per sequence."""
 
     batch: Count
-    """Sequences [1]."""
+    """Number of sequences [1]."""
     context: Count
     """Cached tokens per sequence [tokens]."""
     new_tokens: Counts
@@ -63,7 +63,7 @@ class WholeStep(Spec):
     ep: Degree = 1
     """Expert-parallel ranks [1]."""
     batches: Counts
-    """Sequences [1]."""
+    """Numbers of sequences [1]."""
     contexts: Counts
     """Cached tokens per sequence [tokens]."""
 
@@ -72,7 +72,7 @@ class MeasuredLayers(Spec):
     """Measured times of one layer of latent attention."""
 
     file: Literal["latent_attention_points"]
-    """File of ``scenarios/measured``."""
+    """Name of the file in ``scenarios/measured``."""
     devices: dict[str, str] = Field(min_length=1)
     """Names of measured devices in the file, by name or path of the chip."""
 
@@ -114,7 +114,7 @@ class PrintedPrefill(Spec):
     """Published values for one prompt length, as text to preserve digits, for comparison only."""
 
     context: Count
-    """Prompt [tokens]."""
+    """Prompt length [tokens]."""
     one_process: Printed | None = None
     """TTFT on one copy of the model [s]."""
     all_gather: Printed | None = None
@@ -157,9 +157,9 @@ class RunaheadAsk(Spec):
     chains: Annotated[tuple[ChainAsk, ...], Field(min_length=1, strict=False)]
     """Compared chains."""
     contexts: Counts
-    """Prompts [tokens]."""
+    """Prompt lengths [tokens]."""
     lookup: Counts
-    """Prompts for which a partition is optimized; partitions of other prompts are interpolated [tokens]."""
+    """Prompt lengths for which a partition is optimized; partitions of other lengths are interpolated [tokens]."""
     kv: Dtype
     """Number format of the cache."""
     matmul: FlopsPerSecond
@@ -204,7 +204,7 @@ class StepsAsk(Spec):
     over: StepAxis
     """Quantity that varies along a line."""
     values: Annotated[tuple[Tokens, ...], Field(min_length=1, max_length=200, strict=False)]
-    """Values: tokens, or sequences [1]."""
+    """Values of the quantity that varies: tokens, or sequences [1]."""
     series: Annotated[tuple[Series, ...], Field(min_length=1, strict=False)]
     """Compared series; ratios are relative to the first series."""
     notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
@@ -241,7 +241,7 @@ class PointsAsk(Spec):
     over: Literal["speed", "max_tokens_per_second", "exponent"]
     """Quantity that varies: user speed [tokens/s], total demand [tokens/s], or speed-preference exponent [1]."""
     values: Annotated[tuple[Positive, ...], Field(min_length=1, max_length=50, strict=False)]
-    """Values of the quantity, ascending."""
+    """Ascending values of the quantity that varies."""
     series: Annotated[tuple[PointSeries, ...], Field(min_length=1, strict=False)]
     """Compared frontiers."""
     cumulative: bool = False
@@ -272,9 +272,9 @@ class SamplingRuleAsk(Spec):
     vocabulary: Annotated[int, Field(ge=2, le=10_000)] = 20
     """Vocabulary size of random distributions [1]."""
     draft_length: Annotated[int, Field(ge=1, le=64)] = 4
-    """Draft tokens per round [1]."""
+    """Draft tokens per speculation round [1]."""
     rounds: Annotated[int, Field(ge=2, le=100_000_000)] = 1_000_000
-    """Sampled rounds [1]."""
+    """Number of sampled speculation rounds [1]."""
     seed: Annotated[int, Field(ge=0)] = 0
     """Seed of the random numbers."""
 
@@ -293,7 +293,8 @@ class FamilyChoice(Spec):
     label: str = Field(min_length=1)
     """Name in tables."""
     changes: tuple[str, ...] = Field(default=(), strict=False)
-    """What-ifs such as ``hardware.hbm_bytes_per_second=4.8 TB/s`` or ``model.kv_heads=16``; empty for the base."""
+    """Changed numbers, such as ``hardware.hbm_bytes_per_second=4.8 TB/s`` or ``model.kv_heads=16``; none for the base.
+    """
     dollars: Annotated[float, Field(ge=-1000, le=1000, allow_inf_nan=False)] = 0.0
     """For chips: change of the price of an accelerator-hour [USD/h]."""
 
