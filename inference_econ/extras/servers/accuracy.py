@@ -274,16 +274,16 @@ Numbers = npt.ArrayLike | Sequence[float | None]
 
 
 class Accuracy(NamedTuple):
-    """Errors of predictions; None without predictions.
+    """Error statistics of predictions. Statistics are None without predictions.
 
     ``median``, ``mean`` and ``p90`` are statistics of the absolute log error |ln(predicted / measured)|. A log error of
     0.1 is about 10%, and 0.69 is a factor of 2.
     """
 
     rows: int
-    """Measurements [1]."""
+    """Number of measurements [1]."""
     predicted: int
-    """Measurements with a prediction [1]."""
+    """Number of measurements with a prediction [1]."""
     median: float | None
     """Median absolute log error [1]."""
     mean: float | None

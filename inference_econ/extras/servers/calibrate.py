@@ -46,11 +46,11 @@ class Calibrated(Shown):
     Attributes
     ----------
     fitted : Fit
-        The constants.
+        Fitted constants and their measurements.
     folds : mapping of str to list of Fold
         Cross-validation, by the property that defines the left-out groups.
     left_out : mapping of str to int
-        Excluded measurements by reason [1].
+        Number of excluded measurements, by reason [1].
     """
 
     page = "extras.servers.pages.run_vs_prediction:CalibrationPage"
@@ -136,11 +136,11 @@ def calibrate(
     base : str, optional
         Preset to start from; by default the profile of the measured chips and engine.
     prior : float
-        Factor on the prior standard deviations around the constants of ``base`` [1]; ``inf`` ignores them.
+        Factor on the prior standard deviations around the constants of ``base`` [1]; ``inf`` means no prior.
     server : MeasuredServer, optional
         Facts about the server that results of load generators lack.
     progress : callable, optional
-        Receives the completed share.
+        Function that receives the completed share of the work [1].
 
     Returns
     -------

@@ -104,13 +104,13 @@ class FitProblem:
     Attributes
     ----------
     rows : tuple of Measurement
-        Predictable measurements.
+        Measurements that the model can predict.
     names : tuple of str
         Names of the constants.
     base : Assumptions
         All other assumptions.
     targets : tuple of str
-        Keys of :data:`TARGETS`.
+        Fitted quantities, as keys of :data:`TARGETS`.
     centre, spreads : ndarray, shape (n,)
         Prior means and standard deviations of the logarithms [1].
     low, high : ndarray, shape (n,)
@@ -265,7 +265,7 @@ class Fit:
     Attributes
     ----------
     names : tuple of str
-        Keys of :data:`CONSTANTS`.
+        Fitted constants, as keys of :data:`CONSTANTS`.
     values : ndarray, shape (n,)
         Constants in base units.
     covariance : ndarray, shape (n, n)
@@ -275,7 +275,7 @@ class Fit:
     base, assumptions : Assumptions
         Assumptions at the start of the fit, and with the fitted constants.
     targets : tuple of str
-        Keys of :data:`TARGETS`.
+        Fitted quantities, as keys of :data:`TARGETS`.
     errors : ndarray, shape (rows, targets)
         ln(predicted / measured) [1]; NaN if either is missing.
     base_errors : ndarray, shape (rows, targets)
@@ -328,17 +328,17 @@ def fit(
     rows : sequence of Measurement
         Measurements. Measurements without a target, and measurements that the model cannot predict, are ignored.
     names : sequence of str
-        Keys of :data:`CONSTANTS`.
+        Fitted constants, as keys of :data:`CONSTANTS`.
     base : Assumptions
         Prior means of the constants, and all other assumptions. Values of fitted constants for single chip families are
         removed.
     targets : sequence of str
-        Keys of :data:`TARGETS`.
+        Fitted quantities, as keys of :data:`TARGETS`.
     prior : float
         Factor on the prior standard deviations in :data:`CONSTANTS` [1]. A factor below 1 keeps the constants closer to
         those of ``base``; ``inf`` ignores ``base``.
     progress : callable, optional
-        Receives the completed share.
+        Function that receives the completed share of the work [1].
 
     Returns
     -------
@@ -439,9 +439,9 @@ class Fold:
     Attributes
     ----------
     by : str
-        Key of :data:`GROUPS`.
+        Kind of the left-out groups, a key of :data:`GROUPS`.
     left_out : str
-        Value that the left-out measurements share.
+        Property that the left-out measurements share, such as the name of a chip.
     values : ndarray, shape (n,)
         Constants fitted to all other measurements, in base units.
     errors : ndarray, shape (rows, targets)
@@ -465,9 +465,9 @@ def cross_validated(fitted: Fit, by: Unlike, *, progress: Progress | None = None
     fitted : Fit
         Fit to all measurements.
     by : str
-        Key of :data:`GROUPS`.
+        Kind of the left-out groups, a key of :data:`GROUPS`.
     progress : callable, optional
-        Receives the completed share.
+        Function that receives the completed share of the work [1].
 
     Returns
     -------
@@ -524,9 +524,9 @@ def held_out(folds: Mapping[Unlike, Sequence[Fold]], by: Unlike, target: int) ->
     folds : mapping
         Folds by key of :data:`GROUPS`.
     by : str
-        Key of :data:`GROUPS`.
+        Kind of the left-out groups, a key of :data:`GROUPS`.
     target : int
-        Column of the errors.
+        Index of the target in the columns of the errors.
 
     Returns
     -------
@@ -679,7 +679,7 @@ def stretch(groups: int) -> float:
 
 
 def without_misfits(groups: Groups) -> list[list[Array]]:
-    """Remove outliers: runs with a median far from all other runs, and groups without other runs."""
+    """Remove outliers: runs whose median is far from that of all runs, and groups in which no other runs remain."""
     runs = [[np.asarray(run, dtype=float) for run in group] for group in groups]
     medians = np.array([np.median(run) for group in runs for run in group])
     if medians.size < _TELLING:

@@ -94,7 +94,7 @@ class Observed:
     slopes : ndarray, shape (2, 2)
         Derivatives of ln(TPOT) and ln(TTFT) with respect to log corrections of decode and prefill steps [1].
     shared : tuple of Name
-        Corrections that all models share.
+        Names of the measurement's corrections that all models share.
     """
 
     row: Measurement
@@ -218,7 +218,7 @@ def observed(
     rows : sequence of Measurement
         Measurements. Measurements without a profile or a recorded layout are ignored.
     assumptions : callable
-        Returns the profile of a group, without corrections.
+        Function that returns the profile of a group, without corrections.
     releases : Releases, optional
         Releases that have a correction; by default the releases of :func:`corrected_releases`.
 
@@ -304,11 +304,11 @@ class SharedRows(NamedTuple):
     design: Array
     """Design matrix, shape (lines, effects) [1]."""
     errors: Array
-    """Log errors, shape (lines,) [1]."""
+    """Log errors, with one line per measured TPOT or TTFT, shape (lines,) [1]."""
     quantity: Array
     """Measured quantity of each line, as an index into :data:`QUANTITIES`."""
     rows: Array
-    """Index of the measurement of each line."""
+    """Measurement of each line, as an index."""
     members: tuple[tuple[list[int], list[int]], ...]
     """Indices of the effects on the decode and the prefill steps of each measurement."""
     kinds: Array
@@ -423,10 +423,10 @@ def level_of(levels: Levels, row: Observed) -> Array:
 
 
 class CorrectionEntry(NamedTuple):
-    """One correction."""
+    """Corrections at one place, with the number of measurements."""
 
     rows: int
-    """Measurements [1]."""
+    """Number of measurements [1]."""
     decode: float
     """Log correction of decode steps [1]."""
     prefill: float
@@ -507,7 +507,7 @@ def known_releases(file: inputs.MeasuredLevels) -> Releases:
 
 
 def known_entries(file: inputs.MeasuredLevels) -> dict[tuple[Any, ...], CorrectionEntry]:
-    """Corrections of a file."""
+    """Corrections in a file, by the first levels of a place."""
     entries: dict[tuple[Any, ...], CorrectionEntry] = {}
     for subject in file.subjects:
         part: tuple[Any, ...] = ((subject.model, subject.hardware),)

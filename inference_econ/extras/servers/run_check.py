@@ -33,7 +33,7 @@ class CheckedNumber:
     Attributes
     ----------
     expected : Expected
-        Prediction.
+        Predicted value, with interval and SLO.
     measured : float
         Measured value, in the same unit.
     """

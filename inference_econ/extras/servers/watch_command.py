@@ -185,7 +185,7 @@ def live(source: str, hosts: Sequence[str], seconds: float, tell: Callable[[str]
     seconds : float
         Time between scrapes [s].
     tell : callable
-        Receives a message after the first scrape.
+        Function that receives a message after the first scrape.
 
     Raises
     ------

@@ -140,7 +140,7 @@ _ALIKE = 0.7
 
 
 def model_name(text: str) -> str:
-    """Catalog name of a model; paths of model files do not change.
+    """Catalog name of a model; the path of a model file is returned unchanged.
 
     Raises
     ------
@@ -752,7 +752,7 @@ class Skipped:
     dataset : str
         Name of the file.
     reason : str
-        Reason as text.
+        Reason why the row is not usable.
     line : int or None
         First line of the row in the file, from 1; None if the file is not CSV.
     """

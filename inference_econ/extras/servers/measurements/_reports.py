@@ -87,9 +87,9 @@ class BenchmarkRun:
     cached_share : float
         Prefix-cache hit rate of prompt tokens [1].
     speculation : str
-        As in :class:`Measurement`.
+        See :class:`Measurement` for the values.
     tokens_per_round : float or None
-        As in :class:`Measurement`.
+        Mean acceptance length, as in :class:`Measurement` [1].
     told : MeasuredServer
         Facts about the server that the result contains.
     remarks : tuple of str

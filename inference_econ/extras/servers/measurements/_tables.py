@@ -122,7 +122,7 @@ class Kind:
     Attributes
     ----------
     title : str
-        Name in messages.
+        Name of the kind in messages.
     columns : tuple of str
         Required columns.
     read : callable
@@ -643,7 +643,7 @@ def read_measurements(path: Path | str, server: MeasuredServer | None = None) ->
     Parameters
     ----------
     path : path or str
-        File. The stem of the path is the name of the dataset. Unknown columns are ignored. Files with other
+        File to read. The stem of the path is the name of the dataset. Unknown columns are ignored. Files with other
         endings than .csv are results; see :func:`read_report`.
     server : MeasuredServer, optional
         Facts about the server that results lack.

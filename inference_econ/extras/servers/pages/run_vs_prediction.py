@@ -327,7 +327,7 @@ class Watched:
 
     @property
     def outside(self) -> Sequence[str]:
-        """Measured numbers outside their intervals, with the side."""
+        """Measured numbers outside their intervals, each with ``above`` or ``below``."""
         sides = {True: "above", False: "below"}
         wrong = [held for held in self.held if held.inside is False]
         return [f"{held.expected.name} {sides[held.measured > held.expected.value]}" for held in wrong]

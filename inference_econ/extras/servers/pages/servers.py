@@ -38,7 +38,7 @@ def error_tables(report: servers.Servers, by: Sequence[str] = ()) -> list[Table]
     Parameters
     ----------
     report : Servers
-        Comparison.
+        Rows with predictions.
     by : sequence of str
         Keys to group by, one table each.
     """

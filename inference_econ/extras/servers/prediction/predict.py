@@ -664,7 +664,7 @@ def predict(rows: Sequence[Measurement], profiles: Profiles, *, processes: int =
     rows : sequence of Measurement
         Measurements.
     profiles : callable
-        Returns the assumptions for a measurement.
+        Function that returns the assumptions for a measurement.
     processes : int
         Number of processes for many deployments [1]. A single process is used if processes cannot be forked.
 
@@ -768,7 +768,7 @@ def _under_load(rows: Sequence[Measurement], service: Service, replicas: float) 
 
 
 def _closed(rows: Sequence[Measurement], service: Service, replicas: float) -> list[Prediction]:
-    """Predict closed loops: by simulation if the run is known well enough, else by the steady state."""
+    """Predict closed loops: by simulation if the length of the run is known, else by the steady state."""
     runs = [row for row in rows if _is_run(row)]
     if not runs:
         return [_loop(row, service, replicas) for row in rows]

@@ -230,9 +230,9 @@ class ComparedPoint:
     id : str
         Name of the row.
     series : str
-        Kind of row.
+        Series of a plot to which the row belongs.
     subject : str
-        Measured system.
+        Measured system, such as model and chip.
     assumptions : str
         Assumptions of the prediction.
     unit : str
@@ -278,7 +278,7 @@ class Coverage:
     spoilt: int
     """Rows without speculation, not repeats, that are much slower than another run of the same configuration."""
     plain: int
-    """Remaining rows, which are included."""
+    """Included rows: neither repeated, speculative nor invalid."""
     predicted: int
     """Included rows with a prediction."""
     assumed: int
@@ -296,7 +296,7 @@ class Servers:
     rows : tuple of InputRow
         Rows in file order.
     files : tuple of File
-        The files.
+        Files from which the rows were read.
     """
 
     assumptions: str
