@@ -65,7 +65,7 @@ class Combination:
     Attributes
     ----------
     number : int
-        Index in the product, from 0; the first axis varies slowest.
+        Index of the combination in the product of the axes, from 0; the first axis varies slowest.
     labels : dict of str
         Label of the combination's point on each axis.
     settings : Settings
@@ -84,7 +84,7 @@ class Combinations:
     Attributes
     ----------
     ask : SweepAsk
-        Sweep.
+        Query of the sweep.
     """
 
     ask: SweepAsk
@@ -272,11 +272,11 @@ def check_work(combinations: Combinations, parts: Iterable[int], at_once: int = 
     Parameters
     ----------
     combinations : Combinations
-        Combinations.
+        Combinations of the sweep.
     parts : iterable of int
         Indices of the parts to compute.
     at_once : int
-        Processes [1].
+        Number of processes [1].
 
     Raises
     ------
@@ -492,11 +492,11 @@ def answers(combinations: Combinations, parts: Iterable[int], jobs: int = 1) -> 
     Parameters
     ----------
     combinations : Combinations
-        Combinations.
+        Combinations of the sweep.
     parts : iterable of int
         Parts to compute.
     jobs : int
-        Processes [1]; this process if 1.
+        Number of processes [1]; 1 computes in this process.
 
     Raises
     ------

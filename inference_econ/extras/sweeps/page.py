@@ -168,10 +168,10 @@ def sweep(
     folder : Path or str
         Output folder, created if missing; contains Parquet files.
     jobs : int or None
-        Processes [1]; None for up to one per core. Scripts with several processes need the guard ``if __name__ ==
-        "__main__"``, since each process imports them.
+        Number of processes [1]; None for up to one per core. Scripts with several processes need the guard ``if
+        __name__ == "__main__"``, since each process imports them.
     progress : callable, optional
-        Receives the completed share, the number of combinations, and the remaining time.
+        Function that receives the completed share of the work [1], the number of combinations, and the remaining time.
 
     Returns
     -------

@@ -136,7 +136,7 @@ def _text(value: Written) -> str:
 
 
 def _check(name: str, label: str, point: SweepPoint) -> None:
-    """Reject a point that is not valid settings."""
+    """Reject an axis point with invalid settings."""
     for key in point:
         specification, dot, _ = key.partition(".")
         if dot and specification not in SPECIFICATIONS:
