@@ -93,7 +93,7 @@ class Design:
     shares : ndarray, shape (samples * (k + 2), k)
         Quantile of each variable [1], in SALib's order.
     samples : int
-        Points of each set [1].
+        Number of points in each of the two sets [1].
     """
 
     shares: Array
@@ -120,9 +120,9 @@ def design(count: int, samples: int, seed: int) -> Design:
     Parameters
     ----------
     count : int
-        Variables [1].
+        Number of variables [1].
     samples : int
-        Points, a power of two [1].
+        Number of points in each set, a power of two [1].
     seed : int
         Seed of the scrambling.
 
@@ -194,7 +194,7 @@ def shares(plan: Design, output: Array, seed: int) -> Shares | None:
     Parameters
     ----------
     plan : Design
-        Samples.
+        Sampling design.
     output : ndarray, shape (rows of the design,)
         Finite values of the output, in any unit.
     seed : int
@@ -241,12 +241,12 @@ def cost_at(front: AnyFrontier, speeds: Array) -> Array:
 
 @dataclass(frozen=True)
 class SampledSeries:
-    """Series with its uncertain inputs.
+    """Compared series (configuration) with its uncertain inputs.
 
     Attributes
     ----------
     label : str
-        Label.
+        Label of the series.
     settings : Settings
         Settings of the study.
     inputs : mapping of int to Variable
@@ -261,7 +261,7 @@ class SampledSeries:
     present: AnyFrontier
 
     def check(self) -> None:
-        """Reject the input ``profile`` if its errors are unknown.
+        """Reject the input ``profile`` if the prediction errors are unknown.
 
         Raises
         ------
@@ -347,7 +347,7 @@ class SampledSeries:
         speeds : ndarray, shape (s,)
             Speeds of a user [tokens/s].
         progress : callable
-            Receives the number of samples after each frontier.
+            Function that receives the number of samples after each frontier.
 
         Returns
         -------
@@ -556,7 +556,7 @@ class Uncertainty(Study):
     variables : tuple of Variable
         The k uncertain inputs.
     plan : Design
-        Samples.
+        Sampling design.
     speed : float
         Speed at which series are compared and Sobol shares are computed [tokens/s].
     shown : tuple of float
@@ -656,13 +656,13 @@ class Uncertainty(Study):
 
     @cached_property
     def knowledge(self) -> Sequence[Knowledge]:
-        """Value of knowing each input for the choice at ``speed``."""
+        """Value of knowing each input exactly, for the choice between series at ``speed``."""
         inputs = self.plan.both(self.plan.shares)
         return [self._knowledge(inputs[:, column]) for column in range(len(self.variables))]
 
     @cached_property
     def all_known(self) -> Knowledge:
-        """Value of knowing all inputs at ``speed``."""
+        """Value of knowing all inputs exactly, for the choice between series at ``speed``."""
         return self._knowledge(None)
 
     def _knowledge(self, values: Array | None) -> Knowledge:
@@ -786,7 +786,7 @@ def answer(scenario: Scenario, ask: UncertaintyAsk, *, progress: Progress | None
     ask : UncertaintyAsk
         Query of the scenario: series and uncertain inputs.
     progress : callable, optional
-        Receives the completed share and a description.
+        Function that receives the completed share of the work [1] and a description.
 
     Raises
     ------
@@ -968,9 +968,9 @@ def uncertainty(
     Parameters
     ----------
     model : str
-        Name or path.
+        Name or path of the model.
     hardware : str or sequence of str
-        Names or paths; several are compared.
+        Name or path of a chip, or of several chips to compare.
     vary : mapping of str to str or mapping
         Distributions by input. ``{"price": "lognorm(s=0.2, relative)"}`` applies to all chips, and ``{"b200: price":
         ...}`` to one. ``{"profile": "held_out"}`` uses the cross-validated errors of the profile.
@@ -983,7 +983,7 @@ def uncertainty(
     price : float or str, or mapping of str to these, optional
         See :func:`inference_econ.compare`.
     progress : callable, optional
-        Receives the completed share.
+        Function that receives the completed share of the work [1].
     **settings
         Fields of :class:`inference_econ.inputs.scenario_kinds.Settings`, for all chips.
 
