@@ -38,7 +38,7 @@ class Asked:
     Attributes
     ----------
     page : Page
-        The result.
+        Result as a page.
     line : str
         Equivalent command line; empty for results from Python.
     remarks : sequence of str
@@ -81,9 +81,9 @@ class PictureSection:
     name : str
         Name of the chart on its page.
     title : str
-        Title.
+        Title of the chart.
     words : str
-        Description.
+        Description of the chart.
     specification : dict
         Vega-Lite specification, without title and theme.
     """
@@ -168,7 +168,7 @@ def script(start: Start, to: str | None = None) -> str:
     Parameters
     ----------
     start : Start
-        Deployment.
+        Deployment to start.
     to : str, optional
         Engine; by default one that supports the layout.
 
@@ -258,12 +258,12 @@ def write(path: Path | str, questions: Sequence[Asked], again: str = "") -> None
 
 
 def document_text(sections: Sequence[Section], again: str = "") -> str:
-    """Render the document.
+    """Render the sections as one HTML document.
 
     Parameters
     ----------
     sections : sequence of Section
-        One per command.
+        Sections of the document, one per command.
     again : str
         Command line that reproduces the report.
     """

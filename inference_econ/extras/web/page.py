@@ -214,7 +214,7 @@ def templates() -> Environment:
 
 
 def text(question: str, fields: Fields, answer: Answer) -> str:
-    """Result as JSON: ``html``, ``charts`` by name, ``series`` with selectable points, and measured ``runs``."""
+    """Panel content as JSON: ``html``, ``charts`` by name, ``series`` with selectable points, measured ``runs``."""
     from inference_econ.records.plain import json_text
     from inference_econ.report import charts
 
@@ -305,7 +305,7 @@ def _proposed(speculation: Mapping[str, Any] | None) -> Mapping[str, object]:
 
 
 def _title(specification: Mapping[str, object]) -> str:
-    """Title of a chart."""
+    """Title in a chart specification."""
     title = specification.get("title")
     return str(title.get("text", "")) if isinstance(title, dict) else str(title or "Picture")
 
@@ -335,7 +335,7 @@ class Panel(NamedTuple):
     question : str
         Name of the command.
     title : str
-        Heading.
+        Heading of the panel.
     """
 
     question: str

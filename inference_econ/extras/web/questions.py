@@ -48,7 +48,7 @@ class Answer:
     question : mapping
         Options of the command, for results that other commands read.
     scenario : callable or None
-        Returns the scenario file of the command; None if scenarios do not support it.
+        Function that returns the scenario file of the command; None if scenarios do not support the command.
     """
 
     command: str
@@ -99,7 +99,7 @@ def answer(name: str, fields: Fields) -> Answer:
 
 
 def _answered(command: Command, given: Fields) -> tuple[Invocation, Any]:
-    """Parsed invocation and result; errors name the option."""
+    """Parse and run a command. Return the parsed invocation and the result; errors name the option."""
     try:
         asked = Invocation.of(command.name, {**given, "quiet": True})
         return asked, asked.answer()

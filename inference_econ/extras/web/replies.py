@@ -1,4 +1,4 @@
-"""Replies to requests: results in the requested form, created in a worker and sent as bytes."""
+"""Replies to requests: results in the requested format, created in a worker and sent as bytes."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Reply:
     Attributes
     ----------
     body : bytes
-        Result or error.
+        Result or error message.
     media : str
-        Media type.
+        Media type of the body.
     refused : str
         Reason for an error; empty for a result.
     field : str or None
@@ -60,7 +60,7 @@ def reply(question: str, fields: Fields, form: Form | Literal["view"], texts: Ma
     question : str
         Name of the command.
     fields : mapping
-        Options.
+        Options of the command.
     form : str
         Format of the result; ``view`` is the content of a panel.
     texts : mapping of str to str

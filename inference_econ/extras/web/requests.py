@@ -108,7 +108,7 @@ async def body(request: Request, most_bytes: int) -> bytes:
 
 
 async def while_connected(request: Request, workers: Workers, work: Callable[..., T], *arguments: object) -> T:
-    """Run work that is stopped when the client disconnects.
+    """Run work in a worker, and stop the work when the client disconnects.
 
     Queued work is dropped. Started work continues for a grace period, because the same request is often repeated.
 

@@ -1,4 +1,4 @@
-"""The ``serve`` command: HTTP with a page, or MCP over standard streams."""
+"""The ``serve`` command: a web page and API over HTTP, or MCP over standard streams."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def run(app: Application, listener: socket.socket) -> None:
     Parameters
     ----------
     app : Application
-        Application.
+        Application to serve.
     listener : socket
         Result of :func:`listening`.
     """

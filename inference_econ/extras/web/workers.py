@@ -32,7 +32,7 @@ class WorkerLimits:
     Attributes
     ----------
     processes : int
-        Concurrent commands [1].
+        Maximum number of concurrent commands [1].
     waiting : int
         Maximum number of queued commands of one client, if no other client waits [1].
     seconds : float
@@ -106,7 +106,7 @@ class Workers:
         *arguments
             Arguments of the function.
         begun : Event, optional
-            Set when the function starts.
+            Event that is set when the function starts.
         client : str
             Client that sent the request; clients take turns.
 
@@ -166,7 +166,7 @@ class _Worker:
         Raises
         ------
         EOFError
-            If the process ends first.
+            If the process ends before the function returns.
         """
         try:
             self._pipe.send((work, arguments))
@@ -204,7 +204,7 @@ def _answer(pipe: Connection, most_bytes: int) -> None:
 
 
 class BusyError(Exception):
-    """Error for a full queue."""
+    """Error for a request that finds the queue full."""
 
 
 class ClientTurns:
