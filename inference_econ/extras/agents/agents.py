@@ -345,7 +345,7 @@ class AgentPurchase(Purchase):
     def records(self) -> list[Mapping[str, Any]]:
         """One record per break-even point.
 
-        The cost per agent is that of agents with the request rate of a full rental unit.
+        The cost per agent applies to agents that send as many requests as agents on a full rental unit.
         """
         rows = zip(super(AgentPurchase, self).records(), self.crossovers, strict=True)
         return [{**record, "agent_bill": self._bill(crossover)} for record, crossover in rows]

@@ -435,7 +435,7 @@ class PlayedInstance:
         return max(over.values()), next((name for name, far in over.items() if far > 0.0), "")
 
     def promised(self, targets: Targets) -> Collection[str]:
-        """Latencies with an SLO, in the order in which they are checked."""
+        """Latencies with an SLO, in the order of the SLO checks."""
         return targets.given
 
     def carried(self, targets: Targets, guess: int, most: int = 0) -> tuple[int, str]:
@@ -456,10 +456,10 @@ def shortlist(
 
     Layouts are returned with their agents per instance [1] and a ranking value, which is a lower bound. For a number of
     agents, the ranking value is the cost of the fleet [USD/h]. For given numbers of instances, the ranking value is the
-    negative largest number of agents [1]. If neither is given, the ranking value is the cost per agent [USD/h]. Without
-    offload tiers, an instance gets at most as many agents as it has slots, so every turn hits the cache. Because agents
-    also rest between sessions, an instance may serve more agents. For a number of agents, the best layout without the
-    slot limit is therefore added.
+    negative largest number of agents [1]. Without numbers of agents and instances, the ranking value is the cost per
+    agent [USD/h]. Without offload tiers, an instance gets at most as many agents as it has slots, so every turn hits
+    the cache. Because agents rest between sessions, an instance may serve more agents than it has slots. For a number
+    of agents, the best layout without the slot limit is therefore added.
     """
     rates = promised_rates(layouts, targets)
     at_most = np.where(rates > 0.0, work.all_agents(rates, flights(layouts, rates)), 0.0)
