@@ -125,7 +125,7 @@ class Surface:
         Axes: logarithm of parameters; for MoE families, logarithm of experts; with speculation, acceptance; and place
         on the frontier from 0 (cheapest) to 1 (fastest).
     values : ndarray, shape (.., POINTS, 4)
-        Columns of :data:`SPEED` over these axes.
+        Columns of :data:`SPEED` over the axes.
     """
 
     axes: tuple[Array, ...]
@@ -405,7 +405,7 @@ def draw(priors: Priors, surfaces: Surfaces, wanted: Sequence[Manner], samples: 
     priors : Priors
         Priors of the models.
     surfaces : Surfaces
-        Frontiers of the priors, which must be prepared for these serving methods.
+        Frontiers of the priors, which must be prepared for ``wanted``.
     wanted : sequence of Manner
         Serving methods to evaluate.
     samples : int
@@ -856,7 +856,7 @@ def posterior(draws: Draws, offers: Sequence[ObservedOffer], truth: ModelSpec | 
     offers : sequence of ObservedOffer
         Observations of each offer.
     truth : ModelSpec, optional
-        Actual model, for comparison; it does not change the posterior.
+        Actual model, for comparison; the posterior does not depend on the actual model.
 
     Raises
     ------
@@ -871,8 +871,8 @@ def posterior(draws: Draws, offers: Sequence[ObservedOffer], truth: ModelSpec | 
     sampled models.
 
     Offers of one model have more in common than the priors describe, such as workload, engine and the published format.
-    Therefore n offers have the weight of n / (1 + (n - 1) r) offers, the effective size of a sample with correlation r
-    (Kish 1965, design effect of clusters).
+    Therefore n offers of a model have the weight of n / (1 + (n - 1) r) offers, the effective size of a sample with
+    correlation r (Kish 1965, design effect of clusters).
     """
     for offer in offers:
         check_reach(draws, offer)
@@ -1074,7 +1074,7 @@ def infer(
     samples : int
         Models sampled from the priors [1], from 64 to 32,768, rounded up to a power of two.
     truth : ModelSpec or name, optional
-        Actual model. It is shown next to the result, and does not change the result.
+        Actual model, which is shown next to the result and does not change the result.
     progress : callable, optional
         Function that receives the completed share of the work [1] and a description.
 

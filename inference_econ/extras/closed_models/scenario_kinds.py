@@ -172,7 +172,7 @@ class PriorFamily(Spec):
     parameters: Nodes
     """Total parameters for which frontiers are computed, ascending [1].
 
-    Sizes in between are log-uniformly distributed.
+    Sizes between these numbers are log-uniformly distributed.
     """
     experts: Experts | None = None
     """Experts per layer for which frontiers are computed; absent for dense models [1]."""
@@ -209,7 +209,7 @@ class SpeculationPrior(Spec):
     proposer: ProposerName
     """Speculation method, which determines its cost; ``draft`` is not allowed."""
     acceptance: tuple[Fraction, Fraction] = Field(strict=False)
-    """Lowest and highest acceptance rate [1]. Rates in between are uniformly distributed."""
+    """Lowest and highest acceptance rate [1]. Acceptance rates between these limits are uniformly distributed."""
     draft_length: Count
     """Maximum draft length [1]."""
 
