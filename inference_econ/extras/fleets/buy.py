@@ -58,7 +58,7 @@ class Crossover:
 
     @property
     def first(self) -> float | None:
-        """Lowest request rate at which the fleet costs no more than the offer [1/s]; None if it always costs more."""
+        """Lowest request rate at which the fleet costs no more than the offer [1/s]; None if no rate is high enough."""
         lot = self.lot
         sizes = [(lot.rented(count), count * lot.requests_per_second) for count in range(1, lot.parts + 1)]
         if self.fleet is not None:
@@ -72,7 +72,7 @@ class Crossover:
 
     @property
     def always(self) -> float | None:
-        """Request rate above which the fleet is cheaper at every rate [1/s]; None if there is no such rate.
+        """Request rate above which the fleet is always cheaper than the offer [1/s]; None if it never is.
 
         When n rental units are full, the next unit starts empty. The fleet is then still cheaper than the offer if (n +
         1) s <= n, where s is the cost per request of a full unit divided by the price of the offer. With fewer units,

@@ -177,8 +177,8 @@ def lots(
     arrival_scv : float
         See :func:`inference_econ.serving.load.loaded` [1].
     ways : collection of str
-        Allowed pricing models. The setup contains the price of one pricing model; the chip's file lists prices of the
-        others.
+        Allowed pricing models. The setup contains the price of one pricing model; the chip's file lists prices of other
+        pricing models.
     note : callable
         Function that receives messages on chips without a known purchase price.
 

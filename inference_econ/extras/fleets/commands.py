@@ -191,7 +191,7 @@ def rollout(
 
     A batch of prompts x samples starts at once, and the command simulates every request. The result has dollars and
     hours per 1,000 trajectories, and the time in which only the longest trajectories run. With --learner, training
-    shares the GPUs or takes some of them. MODEL and HARDWARE are names or paths of YAML files.
+    shares all GPUs with generation or uses a part of the GPUs. MODEL and HARDWARE are names or paths of YAML files.
     """
     if mfu is not None and not learner:
         raise InputError("--mfu is that of a --learner; give both, or neither", option="mfu")

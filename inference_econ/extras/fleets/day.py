@@ -164,7 +164,7 @@ class Look:
     promised : float
         SLO capacity of the serving rental units [1/s].
     in_flight, in_flight_at_target : float
-        Running and queued requests, and the number of these requests at the target of the autoscaler [1].
+        Number of running and queued requests, and its target value for the autoscaler [1].
     """
 
     second: float
@@ -573,7 +573,7 @@ class PooledDay(NamedTuple):
     def sentences(
         self, dollars: float, ways: Collection[Way], elasticity: Elasticity, stock: Mapping[str, int], min_replicas: int
     ) -> list[str]:
-        """Text on the cost of disaggregated serving compared with aggregated serving [USD]; empty if it is not cheaper.
+        """Text on the cost of disaggregated compared with aggregated serving [USD]; empty if it is not lower.
 
         Prefill and decode instances are planned separately with :func:`inference_econ.extras.fleets.day.plan`.
         """
@@ -897,7 +897,7 @@ def rates_by_hour(arrivals: Arrivals) -> tuple[float, ...]:
 
     Notes
     -----
-    A last hour is dropped if less than half of it is known.
+    An incomplete last hour is dropped if its rates cover less than half an hour.
 
     Examples
     --------

@@ -222,8 +222,8 @@ class RolloutRun:
         Number of paid accelerators [1].
     way : str
         Use of the chips. ``generation``: no learner. ``synchronous``: all chips generate, then all learn.
-        ``one_step_off``: some chips learn from a batch while others generate the next. ``asynchronous``: each
-        trajectory starts when another ends.
+        ``one_step_off``: some chips learn from a batch while other chips generate the next batch. ``asynchronous``: a
+        new trajectory starts whenever a trajectory ends.
     learner_gpus : int
         Number of chips that learn [1].
     learning_seconds : float
@@ -369,8 +369,8 @@ def rollout(
     -------
     Rollout
         Deployments. Every request of a batch is simulated, including the tail of the batch. With a learner, the fastest
-        layout of each chip is evaluated in two ways: generation and learning alternate on all chips, or they share the
-        chips so that neither side waits.
+        layout of each chip is evaluated in two ways: generation and learning alternate on all chips, or each has a part
+        of the chips so that neither waits.
 
     Raises
     ------
@@ -585,7 +585,7 @@ class _Instances:
         return replace(made[-1], **means)
 
     def stream(self, instances: int) -> Generation:
-        """Batch of a stream in which a new trajectory starts whenever one ends, at the concurrency of a batch."""
+        """Batch of a stream: whenever a trajectory ends, a new trajectory starts, at the concurrency of a batch."""
         whole, batch = self.batch.trajectories, self.batch
         drawn = batch.draw(_STREAMED * batch.prompts, 0)
         trace = self._trace(drawn.dealt(instances), instances, batch.concurrency or whole, (_STREAMED - 1) * whole)
