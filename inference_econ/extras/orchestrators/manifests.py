@@ -145,7 +145,7 @@ def keda(deployment: LaunchPlan, size: int) -> str:
     Raises
     ------
     InputError
-        See :func:`kubernetes`. Also if the plan has no autoscaler settings, or the engine lacks the metrics.
+        If :func:`kubernetes` raises this error, the plan has no autoscaler settings, or the engine lacks the metrics.
     """
     scaling, instance = _scaling(deployment, "keda"), deployment.instances[0]
     if instance.engine.name not in _METRICS:
@@ -169,7 +169,7 @@ def llm_d_autoscaling(deployment: LaunchPlan, size: int) -> str:
     Raises
     ------
     InputError
-        See :func:`keda`. Also if the engine is not vLLM.
+        If :func:`keda` raises this error, or the engine is not vLLM.
     """
     scaling, instance = _scaling(deployment, "llm-d-autoscaling"), deployment.instances[0]
     if instance.engine.name != "vllm":
