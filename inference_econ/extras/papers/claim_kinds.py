@@ -307,7 +307,7 @@ class Published(Spec):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Lower and upper bound; both are equal to ``value`` if it is given."""
+        """Lower and upper bound; both are ``value`` if ``value`` is given."""
         if self.value is not None:
             return float(self.value), float(self.value)
         return float(self.at_least or 0), float(self.at_most or "inf")
@@ -340,7 +340,7 @@ class BasisSpec(Spec):
     """Basis of the predictions: settings and names that apply to all claims of a file."""
 
     settings: Settings = Field(default_factory=Settings)
-    """Settings for all claims; a claim may override them."""
+    """Settings for all claims. Settings of a claim override these settings."""
     names: dict[str, str] = Field(default_factory=dict)
     """Names of models and hardware that replace those in the claims."""
 

@@ -506,7 +506,7 @@ _READERS: Mapping[type, Callable[[Any, Settings], float]] = {
 
 
 def measured(measure: Measure, basis: BasisSpec) -> float:
-    """Predicted quantity of a claim under one basis. Errors are those of :func:`read`."""
+    """Predicted quantity of a claim under one basis. See :func:`read` for the errors."""
     number = read(measure.of, basis)
     if isinstance(measure, Value):
         return number

@@ -99,7 +99,7 @@ def layer_seconds(setup: Setup, plans: Plans, implementation: Implementation) ->
     setup : Setup
         Setup of :func:`one_layer`, under the base variant of the implementation.
     plans : Plans
-        One deployment.
+        Plan of a single deployment.
     implementation : str
         See :data:`VARIANTS`.
     """

@@ -362,7 +362,7 @@ def _cut(setup: Setup, processes: Processes, plan: Plans, prompt: int) -> Way:
 
 
 def _not_a_run(processes: Processes, chips: int, prompt: int, linked: bool) -> str:
-    """Reason why ``chips`` cannot form connected processes that fit a prompt; empty if they can."""
+    """Reason why ``chips`` cannot form connected processes that fit a prompt; empty if this is possible."""
     setup, size = processes.setup, processes.chips
     if prompt > processes.longest:
         lacking = _fastest(setup, size, prompt, processes.prompts, processes.cached)[1]
