@@ -204,7 +204,7 @@ class Provenance:
     changes : tuple of str
         ``FIELD=VALUE`` changes that were made before the fit.
     description : str
-        Description; if empty, it names the servers to which the constants were fitted.
+        Description of the profile; by default, the names of the servers to which the constants were fitted.
     """
 
     name: str
@@ -231,7 +231,7 @@ def profile(fitted: Fit, folds: Mapping[inputs.Unlike, Sequence[Fold]], provenan
     Returns
     -------
     dict
-        Plain data. :func:`inference_econ.inputs.yaml_writing.yaml_text` writes it for
+        Plain data. Written by :func:`inference_econ.inputs.yaml_writing.yaml_text`, the preset is readable by
         :func:`inference_econ.inputs.catalog.assumptions`.
 
     Raises
@@ -360,7 +360,7 @@ def _ranges(rows: Sequence[Measurement]) -> dict[str, dict[str, float]]:
 
 
 def _errors(fitted: Fit, folds: Mapping[inputs.Unlike, Sequence[Fold]]) -> dict[str, dict[str, Any]]:
-    """Error spreads by kind of left-out group and target. With few groups, they include the parent's spreads."""
+    """Error spreads by kind of left-out group and target, combined with the parent's if there are few groups."""
     before = accuracy.calibration_behind(fitted.base)
     errors_by_kind: dict[inputs.Unlike, dict[inputs.Quantity, inputs.ErrorSpread]] = (
         {} if before is None else before.errors

@@ -108,7 +108,7 @@ class FitProblem:
     names : tuple of str
         Names of the constants.
     base : Assumptions
-        All other assumptions.
+        Assumptions other than the constants.
     targets : tuple of str
         Fitted quantities, as keys of :data:`TARGETS`.
     centre, spreads : ndarray, shape (n,)
@@ -271,7 +271,7 @@ class Fit:
     covariance : ndarray, shape (n, n)
         Covariance of the logarithms of the constants [1].
     unknown : tuple of str
-        Reason why the data do not determine a constant, for each constant; empty for a constant that they determine.
+        Reason why the data do not determine a constant, for each constant; empty if the constant is determined.
     base, assumptions : Assumptions
         Assumptions at the start of the fit, and with the fitted constants.
     targets : tuple of str
@@ -394,7 +394,7 @@ def fit(
 
 
 def _unknown(problem: FitProblem, logs: Array, covariance: Array, meter: Meter) -> tuple[str, ...]:
-    """Reason why the data do not determine a constant, for each constant; empty for a constant that they determine."""
+    """Reason why the data do not determine a constant, for each constant; empty if the constant is determined."""
     lowest, reasons = problem.cost(logs), []
     for index in range(logs.size):
         error = float(np.sqrt(covariance[index, index]))

@@ -88,7 +88,7 @@ class Observed:
     group : Group
         Group of the profile.
     places : tuple of Place
-        Places of the decode and the prefill steps; they differ in the layout if the server is disaggregated.
+        Places of the decode and the prefill steps; both places differ in the layout if the server is disaggregated.
     errors : ndarray, shape (2,)
         ln(measured / predicted) of TPOT and TTFT [1]; NaN if not measured.
     slopes : ndarray, shape (2, 2)
@@ -173,7 +173,7 @@ def _release(row: Measurement) -> str:
 
 
 def newest_release(engine: str, rows: Iterable[Measurement], known: str = "") -> str:
-    """Newest engine release among those of the measurements and ``known``; empty if all are unknown.
+    """Newest release of the engine in the measurements, or ``known`` if it is newer; empty if no release is known.
 
     Nightly builds without a date are ignored.
     """
@@ -185,8 +185,8 @@ def newest_release(engine: str, rows: Iterable[Measurement], known: str = "") ->
 def corrected_releases(rows: Sequence[Measurement]) -> Releases:
     """Releases of each engine that have a correction.
 
-    A release has a correction if models of several architectures were measured with it and with older releases. With a
-    single architecture, the effect could be an error of this architecture.
+    A release has a correction if models of several architectures were measured with this release and with older
+    releases. With a single architecture, the effect could be an error of this architecture.
     """
     measured_with: dict[tuple[str, bool], dict[str, set[str]]] = {}
     for row in rows:
@@ -629,9 +629,9 @@ def own_levels(shipped: inputs.MeasuredLevels, group: Group, rows: Sequence[Obse
 
     Notes
     -----
-    The shipped corrections are the prior mean. A level that has a shipped correction keeps it, except the narrowest
-    level, the deployment. Levels without a shipped correction may deviate from the nearest wider level. Deviations are
-    fitted by :func:`pooled`.
+    The shipped corrections are the prior mean. Shipped corrections remain unchanged, except corrections of the
+    narrowest level, the deployment. Levels without a shipped correction may deviate from the nearest wider level.
+    Deviations are fitted by :func:`pooled`.
     """
     shipped_entries, spreads = known_entries(shipped), Spreads.read(shipped.spreads)
     before = known_shared(group, shipped) | {

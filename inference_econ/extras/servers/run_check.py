@@ -35,7 +35,7 @@ class CheckedNumber:
     expected : Expected
         Predicted value, with interval and SLO.
     measured : float
-        Measured value, in the same unit.
+        Measured value, in the unit of ``expected``.
     """
 
     expected: Expected
@@ -77,7 +77,7 @@ class Suspect:
 
 
 def constants_of(setup: Setup, part: str) -> tuple[str, ...]:
-    """Fittable constants that determine a part of a step. They include the efficiency of a measured kernel curve."""
+    """Fittable constants, including the efficiency of a measured kernel curve, that determine a part of a step."""
     share = {"compute": "math_efficiency", "weights": "hbm_efficiency"}.get(part)
     if share is not None:
         precision, curves = setup.precision, []
@@ -106,7 +106,7 @@ def hold(
     instances : int
         Number of equal instances [1]. The run may have been a run on one instance only.
     service : Service
-        One instance.
+        Predicted instance.
     run : BenchmarkRun
         Measured run.
 

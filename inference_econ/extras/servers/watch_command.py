@@ -153,7 +153,7 @@ _TIMEOUT_SECONDS, _LARGEST = 10.0, 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Window between two scrapes: end time, and either the means or the reason why they are missing."""
+    """Window between two scrapes: end time, and either the means or the reason for missing means."""
 
     at: str
     run: servers.BenchmarkRun | None

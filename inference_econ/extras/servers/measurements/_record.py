@@ -90,7 +90,7 @@ class Cells:
         Raises
         ------
         UnusableRowError
-            If the cell contains other text.
+            If the cell contains neither yes nor no.
         """
         text = self.text(column).lower()
         if text not in ("", "yes", "no"):
@@ -113,7 +113,7 @@ def positive(text: str | float, name: str) -> float:
     Raises
     ------
     UnusableRowError
-        If the text is not such a number; the message names the value.
+        If the text is not a positive, finite number; the message names the value.
     """
     try:
         value = float(text)
@@ -145,7 +145,7 @@ def model_name(text: str) -> str:
     Raises
     ------
     UnusableRowError
-        If the catalog has no such model.
+        If the catalog has no model of this name.
     """
     if text in catalog.names("models") or _is_model_file(text):
         return text
@@ -173,7 +173,7 @@ def hardware_name(text: str) -> str:
     Raises
     ------
     UnusableRowError
-        If the catalog has no such chip, or no such chip with the given memory.
+        If the catalog has no chip of this name, or only with a different memory size.
     """
     if text in catalog.names("hardware"):
         return text
@@ -473,7 +473,7 @@ def row_days(row: Cells) -> Days | None:
 
 
 def days(text: str) -> Days:
-    """Convert a text with a date, month, year, or span of these into a period.
+    """Convert a date, month, year, or range of dates, months or years into a period.
 
     Raises
     ------
@@ -654,7 +654,7 @@ class Measurement:
     remarks : tuple of str
         Notes on interpretations by the reader.
     unknown : str
-        Missing fact without which no prediction is possible; empty if no such fact is missing.
+        Missing fact without which no prediction is possible; empty if all required facts are known.
     """
 
     id: str

@@ -41,7 +41,8 @@ class MeasuredServer:
     ep : int, optional
         Expert-parallel ranks [1].
     weights, kv : str
-        Number formats. If they are empty, they follow from the model's name, or else from the published checkpoint.
+        Number formats. Empty formats are replaced by the format in the model's name, or else by that of the published
+        checkpoint.
     engine : str
         Engine name; if empty, the engine in the file is used.
     draft_tokens : int, optional
@@ -611,7 +612,7 @@ def window(before: Scrape, after: Scrape, seconds: float) -> BenchmarkRun:
 
 
 def _run(reading: Scrape) -> BenchmarkRun:
-    """Means from a metrics page: sums of histograms divided by counts. Lengths are those of completed requests."""
+    """Means from a metrics page: sums of histograms over counts. Request lengths are those of completed requests."""
     samples = reading.samples
 
     def mean(*names: str) -> float | None:

@@ -164,9 +164,9 @@ def layout(
 
     Notes
     -----
-    The collection multiplies tp by ep if a run had both. For example, ``tp8_ep8`` on one node of eight GPUs is recorded
-    with ``moe_tp_size`` 8, ``moe_ep_size`` 8 and 64 attention ranks. The file also contains these measurements with 8
-    ranks.
+    In the collection, tp is multiplied by ep if a run used both. For example, ``tp8_ep8`` on one node of eight GPUs is
+    recorded with ``moe_tp_size`` 8, ``moe_ep_size`` 8 and 64 attention ranks. These measurements are also in the file
+    with 8 ranks.
     """
     tp = row.count(f"{prefix}tp_size")
     pp = row.whole(f"{prefix}pp_size") or 1
@@ -218,8 +218,8 @@ def pool(row: Cells, prefix: str, concurrency: float | None = None) -> tuple[_re
     prefix : str
         ``prefill_`` or ``decode_``.
     concurrency : float, optional
-        Concurrent requests of all workers of this kind [1]. If the number of workers is missing, it is inferred from
-        this concurrency and the batch of one rank.
+        Concurrent requests of all workers of this kind [1]. A missing number of workers is inferred from this
+        concurrency and the batch of one rank.
     """
     single, remarks = layout(row, prefix)
     workers, batch = row.whole(f"{prefix}num_workers"), row.number(f"{prefix}batch_size")
@@ -497,7 +497,7 @@ def distinct(measurements: Iterable[Measurement]) -> list[Measurement]:
 
 
 def suspect_speculation(rows: Sequence[Measurement | Skipped]) -> list[Measurement | Skipped]:
-    """Mark rows as suspected of speculation if they are faster than a row of the same description should allow.
+    """Mark rows that are too fast, compared with rows of the same description, as suspected of speculation.
 
     Parameters
     ----------

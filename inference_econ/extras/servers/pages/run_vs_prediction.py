@@ -160,7 +160,7 @@ class CalibrationPage(AnswerPage[Calibrated]):
 
 
 def constants_table(fitted: servers.Fit) -> Table:
-    """Table of constants with standard errors, and whether the data determine them."""
+    """Table of constants with standard errors, and whether the data determine each constant."""
     rows = []
     for name, value, error, unknown in zip(fitted.names, fitted.values, fitted.log_errors, fitted.unknown, strict=True):
         before = value_of(fitted.base, name)
@@ -242,7 +242,7 @@ class OwnLevelsPage(Page):
     fitted: levels.OwnProfile
 
     def tables(self) -> Sequence[Table]:
-        """Table with one row per deployment: correction, and prediction errors before and after it."""
+        """Table with one row per deployment: correction, and prediction errors with and without the correction."""
         rows = tuple(
             (
                 f"{line['model']} on {line['hardware']}, {line['layout']}",
@@ -310,7 +310,7 @@ class Watched:
     at : str
         End time, or the file of the second reading.
     run : BenchmarkRun or None
-        Means of the window; None if it is empty.
+        Means of the window; None if the window has no requests.
     held : sequence of CheckedNumber
         Measured numbers with predictions at the measured request rate; empty if the request lengths differ.
     reason : str

@@ -236,7 +236,7 @@ _LEGEND = (
 def interval_table(report: servers.Servers) -> Table:
     """Table of coverage and width of 80% intervals, by engine and chips.
 
-    The rows are fitted deployments, other deployments, and left-out deployments as recorded in their profile.
+    The rows are fitted deployments, other deployments, and deployments left out in the profile's cross-validation.
     """
     lines = tuple(
         (

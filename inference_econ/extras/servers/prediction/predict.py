@@ -292,7 +292,7 @@ def candidates(row: Measurement, assumptions: inputs.Assumptions) -> list[Servic
 
 
 def impossible(row: Measurement, service: Service) -> str:
-    """Reason why a server cannot have run as recorded; empty if it can.
+    """Reason why a server cannot have run as recorded; empty if the record is possible.
 
     Parameters
     ----------
@@ -324,7 +324,7 @@ def impossible(row: Measurement, service: Service) -> str:
 
 
 def memory_shortage(row: Measurement, service: Service) -> str:
-    """Note on a server that ran, although weights and one request exceed its memory; empty if they fit.
+    """Note on a server that ran, although weights and one request exceed its memory; empty if the memory is sufficient.
 
     Parameters
     ----------
@@ -506,7 +506,7 @@ def closed_loop(service: Service, simulated: Server, clients: int, count: int, s
     Parameters
     ----------
     service : Service
-        One instance.
+        Predicted instance.
     simulated : Server
         Simulated server; see :func:`inference_econ.serving.simulation.simulator.server`.
     clients : int
@@ -519,8 +519,8 @@ def closed_loop(service: Service, simulated: Server, clients: int, count: int, s
     Returns
     -------
     GeneratorRun
-        Simulated run. In a long run, the start, the end and some rounds are simulated. These rounds represent all other
-        rounds.
+        Simulated run. In a long run, the start, the end and some rounds are simulated. The simulated rounds represent
+        all other rounds.
     """
     number = min(count, max(_PLAYED_ROUNDS * clients, _PLAYED_REQUESTS))
     random = np.random.default_rng(_SEED)
@@ -550,7 +550,7 @@ def simulated_load(service: Service, simulated: Server, requests_per_second: flo
     Parameters
     ----------
     service : Service
-        One instance.
+        Predicted instance.
     simulated : Server
         Simulated server for prompts of :func:`prompt_tokens`; see
         :func:`inference_econ.serving.simulation.simulator.server`.
@@ -870,7 +870,7 @@ def _batch(row: Measurement, service: Service, replicas: float) -> Prediction:
 
 
 def _most(row: Measurement, service: Service) -> float:
-    """Largest concurrency that meets the SLOs of a row [1]; the maximum if it has no SLO."""
+    """Largest concurrency that meets the SLOs of a row [1]; the maximum concurrency for a row without SLOs."""
     if row.load == "saturated":
         return float(service.slots)
     ttft, tpot = row.ttft_limit_seconds or math.inf, row.tpot_limit_seconds or math.inf

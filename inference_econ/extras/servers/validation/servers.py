@@ -170,7 +170,7 @@ class InputRow:
         return "" if self.prediction is None else self.prediction.rounds
 
     def measured(self, quantity: Quantity) -> float | None:
-        """Measured value in base units; None if missing, or if it belongs to another kind of load."""
+        """Measured value in base units; None if missing, or if the row has another kind of load than the quantity."""
         if self.measurement is None or (self.measurement.load == "batch") != (quantity.of == "batches"):
             return None
         if quantity.of in ("idle", "loaded") and self.idle != (quantity.of == "idle"):
@@ -468,7 +468,7 @@ def scores(rows: Iterable[InputRow], quantity: Quantity, by: Sequence[str] = ())
     rows : iterable of InputRow
         Included rows.
     quantity : Quantity
-        Quantity. Rows without this quantity are ignored.
+        Quantity to evaluate. Rows without this quantity are ignored.
     by : sequence of str
         Keys of :data:`GROUPS`; empty for one group.
 
@@ -496,7 +496,7 @@ def scores(rows: Iterable[InputRow], quantity: Quantity, by: Sequence[str] = ())
 
 
 def overall(rows: Iterable[InputRow], quantity: Quantity) -> Accuracy | None:
-    """Error statistics of a quantity over all rows that have it; None if no row has it. See :func:`scores`."""
+    """Error statistics of a quantity over all rows with this quantity; None without rows. See :func:`scores`."""
     return next(iter(scores(rows, quantity).values()), None)
 
 
@@ -676,7 +676,7 @@ def _value(row: InputRow, published: str, unit: str) -> dict[str, float | None]:
 
 
 def reasons_outside(report: Servers, row: InputRow) -> list[str]:
-    """Reasons why a row is outside the calibration data of its assumptions, or why there are no such data."""
+    """Reasons why a row is outside the calibration data of its assumptions, or why calibration data are missing."""
     if row.assumptions is None or row.assumptions.calibration is not None:
         return row.outside
     chosen = report.assumptions != BY_HARDWARE
