@@ -111,7 +111,7 @@ class Combinations:
 
     @property
     def product(self) -> int:
-        """Number of combinations, including excluded ones [1]."""
+        """Number of combinations, including excluded combinations [1]."""
         return math.prod(len(points) for points in self.axes.values())
 
     @cached_property
@@ -267,7 +267,7 @@ def combinations_of(ask: SweepAsk) -> Combinations:
 
 
 def check_work(combinations: Combinations, parts: Iterable[int], at_once: int = 1) -> None:
-    """Reject parts that would take too long, before they start.
+    """Reject parts of a sweep that would take too long, before their computation starts.
 
     Parameters
     ----------

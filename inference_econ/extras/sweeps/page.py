@@ -168,8 +168,8 @@ def sweep(
     folder : Path or str
         Output folder, created if missing; contains Parquet files.
     jobs : int or None
-        Number of processes [1]; None for up to one per core. Scripts with several processes need the guard ``if
-        __name__ == "__main__"``, since each process imports them.
+        Number of processes [1]; None for up to one per core. A script that uses several processes needs the guard ``if
+        __name__ == "__main__"``, because each process imports the script.
     progress : callable, optional
         Function that receives the completed share of the work [1], the number of combinations, and the remaining time.
 
