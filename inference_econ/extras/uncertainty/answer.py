@@ -280,7 +280,7 @@ class SampledSeries:
         return [column for column, variable in self.inputs.items() if variable.name not in CHEAP]
 
     def needed(self, samples: int) -> int:
-        """Number of frontiers that a design needs [1]: both sets, and the first set with each input replaced."""
+        """Number of frontiers in a design [1]: both sets of samples, and the first set with each input replaced."""
         inputs = len(self.costly)
         return 0 if inputs == 0 else samples * (2 if inputs == 1 else inputs + 2)
 
@@ -417,7 +417,7 @@ class Errors(NamedTuple):
     e2e: Array
     """Ratio of measured to predicted end-to-end latency [1]."""
     cost: Array
-    """Ratio of measured to predicted cost per token, the inverse of that of throughput [1]."""
+    """Ratio of measured to predicted cost per token, the inverse of the throughput ratio [1]."""
 
 
 #: Function from quantiles of servers, fastest to slowest, to prediction errors.

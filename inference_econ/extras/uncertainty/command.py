@@ -18,7 +18,7 @@ def uncertainty(
     samples: int | None,
     seed: int | None,
 ) -> ie.Uncertainty:
-    """Show intervals of the cost, the probability that one GPU is cheaper than another, and what decides it."""
+    """Show cost intervals, the probability that one GPU is cheaper than another GPU, and the decisive inputs."""
     from inference_econ.extras.uncertainty import answer as description
     from inference_econ.extras.uncertainty.answer import answer
 

@@ -91,7 +91,7 @@ def explained(study: Uncertainty) -> tuple[str, Shares] | None:
 
 
 def findings(study: Uncertainty) -> list[str]:
-    """Findings in a few lines."""
+    """Main findings of the study, one per line."""
     at, speed = study.at, f"{study.speed:g} tokens/s"
     if len(study.labels) == 1:
         low, middle, high = (_dollars(study.bands[index, at, 0]) for index in range(len(QUANTILES)))
@@ -185,7 +185,7 @@ def cost_table(study: Uncertainty) -> Table:
 
 
 def input_table(study: Uncertainty) -> Table:
-    """Table with one row per input: quantiles, Sobol shares, and benefit of measuring it."""
+    """Table with one row per input: quantiles, Sobol shares, and benefit of a measurement of the input."""
     several, explanation = len(study.labels) > 1, explained(study)
     shares = ("alone", "with others") if explanation else ()
     rows = []

@@ -40,8 +40,9 @@ class UncertaintyAsk(Spec):
     speed: Positive | None = None
     """User speed at which series are compared [tokens/s]; by default, a round number that all series reach."""
     samples: Annotated[int, Field(ge=_LEAST, le=_MOST)] | None = None
-    """Number of points of the quasi-Monte-Carlo design, a power of two [1]. The default is 4,096, or 256 if samples
-    need their own frontiers."""
+    """Number of points of the quasi-Monte-Carlo design, a power of two [1]. The default is 4,096 points, or 256 points
+    if each sample requires a new frontier.
+    """
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     """Seed of the scrambling."""
 
