@@ -40,7 +40,7 @@ Application: TypeAlias = Starlette
 
 
 class _Explorer:
-    """Routes of one application, and the state that they share.
+    """Routes of one application, with shared state.
 
     Parameters
     ----------

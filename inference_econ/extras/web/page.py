@@ -1,4 +1,4 @@
-"""Explorer page: parse the controls from an address, convert them to command options, and render results."""
+"""Explorer page: parse controls from an address, convert controls to command options, and render results."""
 
 from __future__ import annotations
 

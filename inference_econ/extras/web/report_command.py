@@ -126,7 +126,7 @@ def _swept(folder: str) -> document.Asked:
 
 
 def _saved(request: Request, path: str, to: str | None) -> document.Asked:
-    """Run the command of a saved result again, and compare both.
+    """Run the command of a saved result again, and compare the new result with the saved result.
 
     Raises
     ------

@@ -49,7 +49,7 @@ def texts(request: Request, question: Command) -> Fields:
     Raises
     ------
     RefusedError
-        If an option that takes one value is repeated.
+        If an option that accepts only one value is repeated.
     """
     many = {option.field for option in question.asked if option.repeat}
     values: dict[str, Any] = {}
