@@ -871,8 +871,8 @@ def posterior(draws: Draws, offers: Sequence[ObservedOffer], truth: ModelSpec | 
     sampled models.
 
     Offers of one model have more in common than the priors describe, such as workload, engine and the published format.
-    Therefore n offers of a model have the weight of n / (1 + (n - 1) r) offers, the effective size of a sample with
-    correlation r (Kish 1965, design effect of clusters).
+    Therefore n offers of a model have the weight of n / (1 + (n - 1) r) offers. This is the effective size of a sample
+    with correlation r (Kish 1965, design effect of clusters).
     """
     for offer in offers:
         check_reach(draws, offer)

@@ -72,10 +72,10 @@ class Crossover:
 
     @property
     def always(self) -> float | None:
-        """Request rate above which the fleet is always cheaper than the offer [1/s]; None if it never is.
+        """Request rate above which the fleet is always cheaper than the offer [1/s]; None without such a rate.
 
         When n rental units are full, the next unit starts empty. The fleet is then still cheaper than the offer if (n +
-        1) s <= n, where s is the cost per request of a full unit divided by the price of the offer. With fewer units,
+        1) s <= n. Here, s is the cost per request of a full unit divided by the price of the offer. With fewer units,
         each new unit makes the fleet more expensive than the offer until the unit is sufficiently loaded.
         """
         share = self.dollars_per_request_when_full / self.dollars_per_request

@@ -186,8 +186,8 @@ def lots(
     -------
     tuple of CapacityBlock
         Rental units. Layouts and loads are those of :func:`inference_econ.answers.deployments.recommend.recommend` and
-        :func:`inference_econ.answers.deployments.most_traffic.most_traffic`, so that the capacity of a replica is
-        consistent.
+        :func:`inference_econ.answers.deployments.most_traffic.most_traffic`, so all commands report the same capacity
+        of a replica.
 
     Raises
     ------
@@ -229,7 +229,7 @@ def best_of_chips(
     candidates, targets, arrival_scv
         See ``recommend``.
     play : bool
-        True to simulate; see ``recommend``.
+        True to simulate requests; see ``recommend``.
     requests_per_second : float or None
         Total request rate [1/s]; None for a rate that is high enough to make rounding to instances unimportant.
     note : callable, optional

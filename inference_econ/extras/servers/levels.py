@@ -65,7 +65,7 @@ class Place(NamedTuple):
     version: str
     """Engine version."""
     way: tuple[bool, bool]
-    """Serving mode: whether disaggregated, and whether speculative decoding is used."""
+    """Serving mode: true if disaggregated, and true with speculative decoding."""
     deployment: tuple[str, str]
     """Layout of the instance, and weight format."""
 

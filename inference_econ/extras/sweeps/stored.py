@@ -325,7 +325,7 @@ class Sweep(Shown):
 def _best(
     frame: pd.DataFrame, rows: str, among: str, speeds: Sequence[float], where: Mapping[str, object]
 ) -> Iterator[CheapestDeployment]:
-    """Yield the cheapest point of each row at each speed; of equal costs, the first combination is used.
+    """Yield the cheapest point of each row at each speed. If costs are equal, the first combination is used.
 
     Between two batches of a layout, times and costs are interpolated as powers of speed, as in
     ``ServiceFrontier.cheapest``. For disaggregated deployments, and next to a missing batch, the next point that is

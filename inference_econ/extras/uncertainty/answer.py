@@ -352,8 +352,8 @@ class SampledSeries:
         Returns
         -------
         tuple of ndarray
-            Costs of shape (n, s), infinite for speeds that are not reached [USD per 1e6 output tokens], and highest
-            speeds of shape (n,), 0 if no layout fits [tokens/s].
+            Costs of shape (n, s), infinite for speeds that are not reached [USD per 1e6 output tokens]. Highest speeds
+            of shape (n,), 0 if no layout fits [tokens/s].
         """
         costs, fastest = np.full((len(shares), speeds.size), np.inf), np.zeros(len(shares))
         groups: Sequence[Indices] = [np.arange(len(shares))]
