@@ -1,1 +1,1 @@
-"""Sessions of agents and users: simulated deployments, capacity, prices, purchases and days."""
+"""Deployments for sessions of agents and users: simulated capacity, prices, comparison with APIs, and daily fleets."""

@@ -52,7 +52,7 @@ from inference_econ.serving import Router, Services
 
 #: Maximum number of simulated layouts per chip [1].
 _PLAYED = 2
-#: Approximate number of simulated runs to find the capacity of an instance or group, and of fleets of it [1].
+#: Approximate number of simulations to find the capacity of an instance or group, and then the size of a fleet [1].
 _LOOKS, _FLEETS = 5, 3
 
 
@@ -73,7 +73,7 @@ class AgentMarket:
     tiers : sequence of str
         KV-cache offload tiers.
     progress : callable, optional
-        Receives the completed share.
+        Function that receives the completed share of the work [1].
     """
 
     work: AgentSessions
@@ -89,7 +89,7 @@ class AgentMarket:
         cls, work: AgentSessions, offers: Sequence[Candidate | Services], wanted: Targets, router: Router,
         tiers: Sequence[str], progress: Progress | None,
     ) -> AgentMarket:  # fmt: skip
-        """Create the candidates from layouts or candidate deployments.
+        """Create a market whose candidates are the given layouts or candidate deployments.
 
         Raises
         ------
@@ -102,16 +102,16 @@ class AgentMarket:
         return cls(work, candidates, wanted, router, tiers, progress)
 
     def fleets(self, agents: int | None = None, means: Means | None = None, *, most: int = 5) -> list[AgentDeployment]:
-        """Find the best fleets, with at least one for each chip that meets the SLOs.
+        """Find the best fleets. Each chip that meets the SLOs has at least one fleet in the result.
 
         Parameters
         ----------
         agents : int, optional
-            Number of agents [1]. If given, the result is the cheapest fleets for this number.
+            Number of agents [1]. If given, the cheapest fleets for this number are returned.
         means : Means, optional
-            Limit on chips, cost or power. If given, the result is the fleets with the most agents within this limit.
-            Without ``agents`` and ``means``, the result is one instance or prefill/decode group with the most agents
-            per dollar.
+            Limit on chips, cost or power. If given, the fleets with the most agents within this limit are returned.
+            Without ``agents`` and ``means``, single instances or prefill/decode groups with the most agents per dollar
+            are returned.
         most : int
             Number of fleets [1].
 
@@ -144,8 +144,8 @@ class AgentMarket:
     def together(self, agents: int | None = None, means: Means | None = None, most: int = 5) -> list[AgentDeployment]:
         """Best fleets of aggregated instances. The analytical model selects the layouts to simulate.
 
-        The analytical model is an upper bound on capacity. Layouts of a chip are simulated until this bound shows that
-        the next layout is no better.
+        The analytical model is an upper bound on capacity. After a few layouts of a chip, a layout is simulated only if
+        its analytical bound is better than the best result.
         """
         both = [candidate.services for candidate in self.candidates if candidate.pools is None]
         counts: Sequence[Indices | None] = [None] * len(both)
@@ -188,7 +188,7 @@ class AgentMarket:
     def apart(
         self, together: Sequence[AgentDeployment], agents: int | None = None, means: Means | None = None
     ) -> list[AgentDeployment]:
-        """Best fleets of prefill/decode groups, if they are noticeably cheaper than aggregated fleets."""
+        """Best disaggregated fleets that are noticeably cheaper than every aggregated fleet on their chip."""
         least, promising = dict[str, float](), dict[str, list[tuple[PlayedGroup, int, float]]]()
 
         for single in together:
@@ -239,7 +239,7 @@ class AgentMarket:
         return fullest_fleet(best, 1, wanted, carried, router, certain=True)
 
     def _check(self, wanted: Sequence[tuple[float, float]], agents: int | None) -> None:
-        """Reject simulations that take too long, both at full length and shortened."""
+        """Reject a search whose simulations, short runs for capacity and full runs for fleets, would take too long."""
         looks = [float(run_of(self.work, count, quick=True)[0]) for count, _ in wanted]
         whole = [float(run_of(self.work, every)[0]) for _, every in wanted]
         check_runs([*looks * _LOOKS, *whole * _FLEETS], "max_instance_gpus" if agents is None else "agents")
@@ -252,14 +252,14 @@ class AgentMarket:
         return self._played[name]
 
     def _group(self, candidate: int, group: PlayedGroup) -> PlayedGroup:
-        """Simulation of a prefill/decode group, which shares the cached runs of groups with the same layouts."""
+        """Simulated prefill/decode group. Groups with the same layouts share cached runs."""
         before = self._played.setdefault(("disaggregated", candidate, group.layouts), group)
         assert isinstance(before, PlayedGroup)
         return before.with_instances(*group.instances)
 
 
 def dollars_per_agent(choice: AgentDeployment) -> float:
-    """Hourly cost per agent if instances or prefill/decode groups fill their machines [USD/h]."""
+    """Hourly cost per agent if instances or prefill/decode groups leave no GPU of a rented machine unused [USD/h]."""
     setup, accelerators = choice.service.setup, choice.accelerators / choice.parts
     return choice.parts * float(setup.dollars_per_hour_in_bulk(accelerators)) / choice.use.agents
 
@@ -273,7 +273,7 @@ POLICIES: tuple[Policy, ...] = ("in_flight", "rate")
 class AgentLot(CapacityBlock):
     """Rental unit with its number of agents.
 
-    If disaggregated, it is one decode instance with its share of prefill instances.
+    A disaggregated rental unit is one decode instance with its share of the prefill instances.
 
     Attributes
     ----------
@@ -300,14 +300,14 @@ class AgentLot(CapacityBlock):
 
     @property
     def most_carried(self) -> float:
-        """Number of agents that is practically unlimited: waiting agents send no requests, so no queue grows [1]."""
+        """Practically unlimited number of agents, because waiting agents send no requests, so no queue grows [1]."""
         return 1e9 * self.carried
 
     def in_flight(self, shares: Array) -> Array:
-        """Concurrent requests of a rental unit at given shares of its agents, shape (n,) [1].
+        """Concurrent requests of a rental unit that serves ``shares`` of its maximum number of agents, shape (n,) [1].
 
-        The analytical model gives this number, which is then scaled to the simulation. Agents without a slot wait for
-        one.
+        The analytical model predicts the concurrency, which is scaled to equal the simulated concurrency at full load.
+        Agents that find no free slot wait.
         """
         work, states, full = self.use.work, self.service.states, self.use.agents
         agents = np.maximum.accumulate(work.all_agents(states.requests_per_second, states.concurrency))
@@ -345,7 +345,7 @@ class AgentPurchase(Purchase):
     def records(self) -> list[Mapping[str, Any]]:
         """One record per break-even point.
 
-        A record has the cost per agent at the request rate of a full rental unit.
+        The cost per agent applies to agents that send as many requests as agents on a full rental unit.
         """
         rows = zip(super(AgentPurchase, self).records(), self.crossovers, strict=True)
         return [{**record, "agent_bill": self._bill(crossover)} for record, crossover in rows]
@@ -374,7 +374,7 @@ class AgentPurchase(Purchase):
 class DayOfAgents(DayOfFleet):
     """Plan and simulation of a fleet that serves agents for a day.
 
-    Rental units are :class:`AgentLot` objects; rates are agents in session per hour [1].
+    Rental units are :class:`AgentLot` objects; ``rates`` are the agents in session in each hour [1].
     """
 
     page = "extras.agents.page:AgentDayPage"
@@ -388,7 +388,7 @@ class DayOfAgents(DayOfFleet):
         return lot.use
 
     def unit_cost(self, dollars: float) -> dict[str, float]:
-        """Cost of a day divided by the hours that agents are in session [USD/h]."""
+        """Cost of a day divided by the agent hours in session [USD/h]."""
         return {"dollars_per_agent_hour": dollars / sum(self.rates)}
 
     def lot_records(self) -> list[dict[str, Any]]:
@@ -445,7 +445,7 @@ class Agents(AgentSessions):
     spec : SessionSpec
         Structure of the sessions.
     place : str
-        File of the sessions, for messages.
+        Path of the sessions file, for error messages.
 
     Examples
     --------
@@ -477,27 +477,27 @@ class Agents(AgentSessions):
         agents : sequence of int, optional
             Numbers of agents [1]; by default up to 1.5 times the capacity of the fleet (:data:`SHARES`).
         rates : sequence of float, optional
-            Request rates of sessions that start at random, instead of agents [1/s].
+            Request rates of sessions that start at random times, as an alternative to ``agents`` [1/s].
         replicas : int
-            Instances [1].
+            Number of instances [1].
         targets : Targets, optional
-            SLOs, for the share of requests that meet them.
+            SLOs, to compute the share of requests that meet all SLOs.
         router : str
             Routing of turns; see :func:`inference_econ.serving.simulation.events.simulate`.
         tiers : sequence of str
             KV-cache offload tiers, by name or path.
         progress : callable, optional
-            Receives the completed share.
+            Function that receives the completed share of the work [1].
 
         Returns
         -------
         AgentCurve
-            One point per number, in the given order.
+            One point per number of agents or session rate, in the given order.
 
         Raises
         ------
         InputError
-            If a number is not positive; see also :meth:`check`.
+            If a number of agents or a rate is not positive; see also :meth:`check`.
         """
         self.check(layouts)
         promised = Targets() if targets is None else targets
@@ -549,7 +549,7 @@ class Agents(AgentSessions):
         Parameters
         ----------
         offers : sequence of Candidate or Services
-            Candidates, aggregated and disaggregated.
+            Aggregated and disaggregated candidates.
         agents : int
             Number of agents [1].
         targets : Targets, optional
@@ -567,7 +567,7 @@ class Agents(AgentSessions):
         Raises
         ------
         InputError
-            If there is no agent; see also :meth:`check`.
+            If ``agents`` is below 1; see also :meth:`check`.
         NothingFitsError
             If no deployment meets the SLOs for one agent.
         """
@@ -605,15 +605,16 @@ class Agents(AgentSessions):
         Returns
         -------
         MostAgents
-            Deployments sorted by number of agents, largest first, then by cost. Disaggregated ones have as many prefill
-            and decode instances as the limit allows.
+            Deployments sorted by number of agents, largest first, then by cost. Disaggregated deployments have as many
+            prefill and decode instances as the limit allows.
 
         Raises
         ------
         InputError
             See :meth:`check`.
-        NothingFitsError If the limit is too small for one instance (the message has the chips that it needs), or if no
-        deployment meets the SLOs for one agent.
+        NothingFitsError
+            If the limit is too small for one instance (the message has the chips that an instance needs), or if no
+            deployment meets the SLOs for one agent.
         """
         market = self._market(offers, targets, router, tiers, progress)
         best = market.fleets(means=means, most=most)
@@ -681,15 +682,15 @@ class Agents(AgentSessions):
         Returns
         -------
         AgentPurchase
-            For each chip, the fleet of :meth:`recommend`, or the instance or prefill/decode group with the most agents
-            per dollar.
+            Comparison with one deployment per chip: the fleet of :meth:`recommend`, or, without ``agents``, the
+            instance or prefill/decode group with the most agents per dollar.
 
         Raises
         ------
         InputError
-            If there is no offer, one is free, or there is no agent; see also :meth:`check`.
+            If ``api`` is empty, an API offer is free, or ``agents`` is below 1; see also :meth:`check`.
         NothingFitsError
-            If nothing meets the SLOs for one agent, or no chip has a price in these pricing models.
+            If no deployment meets the SLOs for one agent, or no chip has a price in the pricing models of ``ways``.
         """
         if agents is not None and agents < 1:
             raise InputError(f"say how many --agents there are, at least 1, got {agents}", option="agents")
@@ -739,15 +740,15 @@ class Agents(AgentSessions):
         Returns
         -------
         DayOfFleet
-            Day whose replicas are those of :meth:`recommend` in the busiest hour; each has its share of the agents. If
-            disaggregated, only the planned cost is reported.
+            Simulated day. Replicas have the layout that :meth:`recommend` selects for the busiest hour, and share the
+            agents equally. For disaggregated fleets, only the planned cost is reported.
 
         Raises
         ------
         InputError
-            If numbers are out of range, or the available GPUs name a chip that is no candidate; see also :meth:`check`.
+            If numbers are out of range, or ``stock`` names a chip that is not a candidate; see also :meth:`check`.
         NothingFitsError
-            If nothing meets the SLOs, or too few GPUs are available.
+            If no deployment meets the SLOs, or too few GPUs are available.
         """
         market, day = self._market(offers, targets, router, tiers, progress), tuple(map(float, agents))
         check_day(day, policy, target, min_replicas, ways, "agents", "agents", POLICIES)
@@ -788,7 +789,7 @@ class Agents(AgentSessions):
         Raises
         ------
         InputError
-            As in that function and :meth:`check`.
+            See :func:`inference_econ.answers.prefix_cache.offload` and :meth:`check`.
         """
         self.check(layouts)
         cached, rate = self.requests.cached, requests_per_second
@@ -806,7 +807,7 @@ class Agents(AgentSessions):
 
 
 def promises(targets: Targets) -> Targets:
-    """SLOs with the defaults for agents."""
+    """SLOs, with defaults for agents where no TTFT or TPOT limit is given."""
     given = targets.given
     ttft, tpot = (given.get(name, USUAL[f"{name}_seconds"]) for name in ("ttft", "tpot"))
     return replace(targets, ttft_seconds=ttft, tpot_seconds=tpot)

@@ -1,4 +1,4 @@
-"""Commands for a workload of sessions: agents or users in place of a request rate."""
+"""Commands whose load is a number of agents or users with sessions, not a request rate."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from inference_econ.extras.fleets.day import Policy
 
 Numbers = tuple[float, ...] | None
-#: Options of request rates and analytical queueing, which sessions lack.
+#: Options for request rates and analytical queueing, which do not apply to sessions.
 _OF_RATES = (
     *("isl", "osl", "cached", "shared_prefix", "arrival_scv", "trace", "simulate", "request_rate", "throughput"),
     *("any_speed", "api_prices", *subject.OF_POOLS),
@@ -33,7 +33,7 @@ def _sessions(request: Request, allowed: Collection[str] = ()) -> Agents:
     Raises
     ------
     InputError
-        If an option of request rates outside ``allowed`` is given.
+        If an option for request rates is given that is not in ``allowed``.
     """
     sessions = Agents.of(str(request.traffic))
     stray = [name for name in _OF_RATES if name not in allowed and request.is_given(name)]
@@ -44,14 +44,14 @@ def _sessions(request: Request, allowed: Collection[str] = ()) -> Agents:
 
 
 def _making(request: Request, sessions: Agents) -> str:
-    """Text on the number of agents that send the request rate, with zero latency and with latencies at the SLOs."""
+    """Text with the agents that produce the request rate, at zero latency and at latencies equal to the SLOs."""
     rate, promised = request.request_rate or 0.0, workload.targets(request, **USUAL).given
     at_once, slowly = sessions.sending(rate, 0.0, 0.0), sessions.sending(rate, promised["ttft"], promised["tpot"])
     return f": {rate:g} requests/s come from {at_once:,} if answers come at once, {slowly:,} if they just keep the SLOs"
 
 
 def _settings(request: Request, usual: Mapping[str, float] = USUAL) -> dict[str, Any]:
-    """SLOs, router, tiers and progress of a simulation; ``usual`` are default SLOs [s]."""
+    """SLOs, router, offload tiers and progress function of a simulation; ``usual`` contains the default SLOs [s]."""
     return {
         "targets": workload.targets(request, **usual),
         "router": request.router or "prefix_aware",
@@ -61,7 +61,7 @@ def _settings(request: Request, usual: Mapping[str, float] = USUAL) -> dict[str,
 
 
 def recommend(request: Request, most: int) -> Shown:
-    """Recommend the cheapest deployments for a number of agents, or those that serve the most agents within limits."""
+    """Recommend the cheapest deployments for a number of agents, or those with the most agents within a limit."""
     stray = ("concurrency", "users", "think_time", "burst", "headroom", "spare", "most_utilization")
     refuse(request.named(stray), "{} is not for a workload with sessions, whose load is --agents")
     workload.check_sizes(request)
@@ -157,12 +157,12 @@ def fleet(
 
 
 def _day(request: Request, agents: Sequence[float] | None, rates: Sequence[float] | None) -> Sequence[float]:
-    """Agents in session in each hour: as given, or the given peak with the hourly profile of the workload.
+    """Agents in session in each hour: the given numbers, or the given peak scaled by an hourly profile.
 
     Raises
     ------
     InputError
-        If neither is given, or both are.
+        If no agents or no profile are given, or both hourly agents and hourly rates.
     """
     if agents is None:
         raise InputError(

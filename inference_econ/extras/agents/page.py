@@ -46,7 +46,7 @@ from inference_econ.report.service import chances_column, chances_meaning, fleet
 #: Columns of all tables on agents, and columns that are omitted on a narrow terminal.
 _UNITS = ("hit_rate", "tasks_per_hour", "dollars_per_task", "dollars_per_agent_hour")
 _LEAST = ("task_seconds", "tasks_per_hour", "agents_per_megawatt", "concurrency_per_replica")
-#: Note on disaggregated serving of sessions.
+#: Note on the cache of disaggregated deployments that serve sessions.
 _REREAD = (
     "Prefill instances (P) cache prompts, but recompute the outputs of earlier turns. Decode instances (D) receive the "
     "whole KV cache of each prompt.",
@@ -81,7 +81,7 @@ class AgentCurvePage(AnswerPage[AgentCurve]):
         return (view(title, rows, columns, notes=notes, why=why, least=_LEAST),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Charts of cache hits and latencies by number of agents, and of one session in time."""
+        """Charts of cache hits and latencies by number of agents, and of one session over time."""
         points, targets = self.answer.points, self.answer.targets
         agents = [float(point.use.agents) for point in points]
         found = tuple(
@@ -114,7 +114,7 @@ class AgentCurvePage(AnswerPage[AgentCurve]):
         return f"How do cache hits, latency and cost of agents ({use.work.name}) change with their number on {fleet}?"
 
     def start(self) -> Start:
-        """Fleet with the most agents within the SLOs."""
+        """Launch settings of the fleet with the most agents within the SLOs."""
         point = self._kept
         start = start_of(point.sheet, self.answer.targets, f"the fleet with {point.use.agents:,.0f} agents")
         replicas = point.sheet.replicas
@@ -145,7 +145,7 @@ class AgentChoicesPage(RecommendationPage):
 
     @property
     def proportional(self) -> bool:
-        """False if the limit is a budget, because another price then allows another fleet."""
+        """False if the limit is a budget, because the GPU price then determines which fleet is affordable."""
         return not isinstance(self.answer, MostAgents) or self.answer.means.dollars_per_hour is None
 
     @property
@@ -155,7 +155,7 @@ class AgentChoicesPage(RecommendationPage):
 
     @property
     def _counted(self) -> str:
-        """Objective as text."""
+        """Objective of the search as text."""
         if isinstance(self.answer, MostAgents):
             return f"Most agents for {self.answer.means.text}"
         return f"Cheapest for {self._best.use.agents:,.0f} agents"
@@ -225,7 +225,7 @@ class AgentChoicesPage(RecommendationPage):
 
 
 class AgentSheetPage(PricePage):
-    """Page of the costs of a fleet of agents."""
+    """Page of the costs of a fleet that serves agents."""
 
     answer: AgentSheet
 
@@ -245,14 +245,14 @@ class AgentSheetPage(PricePage):
         return (Table(title, ("what", "an hour", "$ each"), rows, notes, why), *super().tables())
 
     def start(self) -> Start:
-        """Start of the priced fleet."""
+        """Launch settings of the priced fleet."""
         sheet = self.answer
         behind_router = sheet.replicas if sheet.fleet is None else sheet.fleet.prefill_instances
         return replace(super().start(), said=agents_said(use_record(sheet), behind_router))
 
 
 class AgentDayPage(FleetPage):
-    """Page of a day of a fleet of agents."""
+    """Page of a day of a fleet that serves agents."""
 
     answer: DayOfAgents
 
@@ -316,7 +316,7 @@ def session_plot(use: AgentLoad) -> Plot:
 
 
 def _percentiles(name: str, targets: Targets) -> tuple[str, ...]:
-    """Percentiles of a latency in the table."""
+    """Percentiles of a latency that the table shows."""
     promised = (targets.percentile_of(name),) if name in targets.given else ()
     return tuple(dict.fromkeys(("p50", *promised, "p90" if not promised else "p99")))
 
@@ -346,7 +346,7 @@ def _simulated(*uses: AgentLoad) -> list[str]:
 
 
 def _preempted(*uses: AgentLoad) -> list[str]:
-    """Note on preemptions; empty without any."""
+    """Note on preemptions; empty without preemptions."""
     share = max(use.trace.preemptions / use.trace.ttft.size for use in uses)
     return (
         [f"The KV cache runs full: up to {100 * share:.2g}% of requests are preempted and recomputed."] if share else []
@@ -354,7 +354,7 @@ def _preempted(*uses: AgentLoad) -> list[str]:
 
 
 def _meaning(setups: Sequence[Setup]) -> list[str]:
-    """Lines of text on columns and assumptions."""
+    """Explanations of columns and assumptions, one per line."""
     return [
         "'hit %': share of prompt tokens that hit a cache in any memory tier. A task is one session, from its first to "
         "its last turn.",

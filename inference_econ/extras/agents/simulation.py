@@ -59,7 +59,7 @@ class AgentSessions:
         Raises
         ------
         InputError
-            If it is unknown, or has no sessions.
+            If the workload is unknown, or has no sessions.
         """
         sessions = catalog.traffic(traffic).sessions
         if sessions is None:
@@ -80,7 +80,7 @@ class AgentSessions:
 
     @property
     def requests(self) -> Requests:
-        """Mean turn with all earlier turns cached, for which layouts are enumerated."""
+        """Requests for which layouts are enumerated: the mean turn, with all earlier turns cached."""
         isl, osl, known = (
             round(float(np.mean(tokens))) for tokens in (self.means.prompts, self.means.answers, self.means.known)
         )
@@ -94,7 +94,7 @@ class AgentSessions:
         return int(np.max(self.means.prompts + self.means.answers))
 
     def check(self, layouts: Services) -> None:
-        """Reject contexts above the model's limit, and layouts for other requests.
+        """Reject contexts above the model's limit, and layouts that were enumerated for different requests.
 
         Raises
         ------
@@ -128,12 +128,12 @@ class AgentSessions:
         return np.asarray((waiting + in_flight) / self.means.side_by_side)
 
     def all_agents(self, requests_per_second: Array | float, in_flight: Array | float) -> Array:
-        """Number of agents [1] at a request rate [1/s] and concurrency, with agents that rest between two sessions."""
+        """Number of agents [1] at a request rate [1/s] and concurrency, including agents that rest between sessions."""
         resting = requests_per_second * self.spec.rest / self.means.turns
         return np.asarray(self.agents(requests_per_second, in_flight) + resting)
 
     def sending(self, requests_per_second: float, ttft_seconds: float, tpot_seconds: float) -> int:
-        """Number of agents that send a request rate [1/s] at given latencies [s]; some rest between sessions [1]."""
+        """Number of agents that produce a request rate [1/s] at given latencies [s], including resting agents [1]."""
         in_flight = requests_per_second * (ttft_seconds + tpot_seconds * float(np.mean(self.means.answers) - 1.0))
         return max(round(float(self.all_agents(requests_per_second, in_flight))), 1)
 
@@ -145,11 +145,11 @@ class AgentLoad:
     Attributes
     ----------
     work : AgentSessions
-        Sessions.
+        Sessions of the agents.
     agents : float
         Number of agents [1].
     instances : int
-        Number of instances that were simulated together, with their share of the agents [1].
+        Number of instances in the simulation, which serve a proportional share of the agents [1].
     router : str
         Routing of turns.
     trace : Trace
@@ -194,7 +194,7 @@ def _watts(setup: Setup, accelerators: float) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class AgentPoint(LoadPoint):
-    """Fleet at a number of agents.
+    """Simulated fleet at one number of agents.
 
     Attributes
     ----------
@@ -234,7 +234,7 @@ class AgentDeployment(Deployment):
     use : AgentLoad
         Load of the agents.
     parts : int
-        Number of instances or prefill/decode groups [1]. :attr:`AgentLoad.instances` of them were simulated together.
+        Number of instances or prefill/decode groups [1]. :attr:`AgentLoad.instances` is the number in the simulation.
     """
 
     use: AgentLoad = field(kw_only=True)
@@ -302,16 +302,16 @@ def use_record(fleet: AgentDeployment | AgentSheet) -> dict[str, Any]:
     return fleet.use.record(fleet, fleet.parts)
 
 
-#: Minimum number of requests of a run, and divisor for shorter runs in searches [1].
+#: Minimum number of requests of a run, including warm-up, and divisor of this number in searches [1].
 _LEAST, _QUICK = 3_000, 3
 #: Minimum and maximum number of warm-up turns per agent; half a session if it is in between [1]. Fleets with too little
 #: memory for all contexts collapse within 20 turns. They did not recover in runs of 160 turns.
 _FEWEST, _SETTLED = 2, 20
-#: Minimum unmeasured share of a run, in which caches reach their steady state [1].
+#: Minimum share of a run that is warm-up, in which caches reach their steady state [1].
 WARM_UP = 0.25
 #: Maximum number of agents per instance [1].
 _MOST = 1_000_000
-#: Maximum number of instances that are simulated together [1]. With more instances, each has the same number of agents.
+#: Maximum number of instances in one simulation [1]. In larger fleets, all instances have equal numbers of agents.
 TOGETHER = 4
 #: Maximum factor between consecutive numbers in a capacity search: for an instance, and for a fleet [1].
 _FAR, _STRIDE = 2.0, 1.2
@@ -329,10 +329,10 @@ def check_runs(runs: Sequence[float], smaller: str) -> None:
 
 
 def run_of(work: AgentSessions, agents: float, *, quick: bool = False) -> tuple[int, float]:
-    """Number of requests in a run for a number of agents, and the share that is not measured [1].
+    """Number of requests in a run for a number of agents, and the share of warm-up requests [1].
 
-    Every agent runs half a session before the measurement, because shorter runs overestimate fleets that collapse under
-    load. In long sessions, the warm-up ends after the turns in which fleets collapse.
+    The warm-up is half a session of every agent, because shorter runs overestimate fleets that collapse under load. In
+    long sessions, the warm-up is at most 20 turns, within which fleets collapse.
     """
     settled = agents * float(np.clip(work.means.turns / 2.0, _FEWEST, _SETTLED))
     measured = max((1.0 - WARM_UP) * _LEAST / (_QUICK if quick else 1), _FEWEST * agents)
@@ -397,7 +397,7 @@ class PlayedInstance:
         return self.play(max(round(agents * together / replicas), 1), together, router)
 
     def choice(self, agents: int, replicas: int, router: Router, trace: Trace, binding: str) -> AgentDeployment:
-        """Fleet for a number of agents, from the simulation of some of its instances."""
+        """Fleet for a number of agents, from a simulation of some of its instances."""
         service, together = self.service, min(replicas, self.together)
         dollars = float(service.setup.dollars_per_hour(replicas, service.accelerators))
         use = AgentLoad(self.work, agents, together, router, trace, self.work.spec.rest)
@@ -426,22 +426,22 @@ class PlayedInstance:
         return float(np.interp(rate, states.requests_per_second, states.concurrency))
 
     def over(self, trace: Trace, targets: Targets) -> tuple[float, str]:
-        """Log ratio of a latency to its SLO, for the worst latency, and the name of the first missed SLO.
+        """Largest log ratio of a latency to its SLO, and the name of the first missed SLO.
 
-        The ratio is at most 0 and the name is empty if the latencies meet all SLOs.
+        If the latencies meet all SLOs, the log ratio is at most 0 and the name is empty.
         """
         seen = {name: trace.statistics(name)[targets.percentile_of(name)] for name in self.promised(targets)}
         over = {name: math.log(max(seconds, _NO_TIME) / targets.every[name]) for name, seconds in seen.items()}
         return max(over.values()), next((name for name, far in over.items() if far > 0.0), "")
 
     def promised(self, targets: Targets) -> Collection[str]:
-        """Latencies with an SLO, in the order in which they are checked."""
+        """Latencies with an SLO, in the order of the SLO checks."""
         return targets.given
 
     def carried(self, targets: Targets, guess: int, most: int = 0) -> tuple[int, str]:
         """Approximate number of agents within the SLOs, and the SLO that limits this number.
 
-        0 if one agent is too many.
+        The number is 0 if the instance cannot serve one agent within the SLOs.
         """
         return bracket_capacity(
             lambda number: self.over(self.play(number, quick=True), targets), guess, most or _MOST, _FAR
@@ -454,11 +454,12 @@ def shortlist(
 ) -> list[tuple[int, int, float]]:  # fmt: skip
     """Layouts that serve the most agents per dollar according to the analytical model; one per size.
 
-    Layouts are returned with their agents per instance [1] and a ranking value. For a number of agents, the ranking
-    value is the cost of the fleet [USD/h]. For given numbers of instances, the ranking value is the negative largest
-    number of agents [1]. If neither is given, the ranking value is the cost per agent [USD/h]. Without offload tiers,
-    the number of contexts that fit in memory limits the agents, and every turn hits the cache. More agents are
-    possible, because agents also rest. A layout that could be the cheapest for this reason is added.
+    Layouts are returned with their agents per instance [1] and a ranking value, which is a lower bound. For a number of
+    agents, the ranking value is the cost of the fleet [USD/h]. For given numbers of instances, the ranking value is the
+    negative largest number of agents [1]. Without numbers of agents and instances, the ranking value is the cost per
+    agent [USD/h]. Without offload tiers, an instance gets at most as many agents as it has slots, so every turn hits
+    the cache. Because agents rest between sessions, an instance may serve more agents than it has slots. For a number
+    of agents, the best layout without the slot limit is therefore added.
     """
     rates = promised_rates(layouts, targets)
     at_most = np.where(rates > 0.0, work.all_agents(rates, flights(layouts, rates)), 0.0)
@@ -466,7 +467,7 @@ def shortlist(
     setup, accelerators = layouts.setup, layouts.plans.accelerators
 
     def ranked(capacity: Array) -> list[int]:
-        """Row of the best layout of each size, the best size first, for a capacity per instance [1]."""
+        """Index of the best layout of each size, best size first; ``capacity`` is in agents per instance [1]."""
         value = capacity / setup.dollars_per_hour_in_bulk(accelerators)
         first = -value if counts is None else -capacity * counts
         if agents is not None:
@@ -518,7 +519,7 @@ def point_of(
 def cheapest_fleet(
     instance: PlayedInstance, agents: int, targets: Targets, guess: int, router: Router, dollars: float = math.inf
 ) -> AgentDeployment | None:
-    """Approximately smallest fleet for a number of agents, simulated as a whole.
+    """Approximately smallest fleet for a number of agents, found by simulations of fleets.
 
     None if no size is sufficient, or if the fleet costs more than ``dollars`` [USD/h].
     """
@@ -546,9 +547,9 @@ def cheapest_fleet(
 def fullest_fleet(
     instance: PlayedInstance, replicas: int, targets: Targets, guess: int, router: Router, *, certain: bool = False
 ) -> AgentDeployment | None:
-    """Fleet of a given size with the most agents, simulated as a whole; None if it cannot serve an agent.
+    """Largest number of agents on a fleet of a given size, found by simulations of the fleet; None if below one agent.
 
-    ``guess`` is the number of agents of one instance, or of the fleet if ``certain``.
+    ``guess`` is the estimated capacity of one instance, or of the fleet if ``certain`` [agents].
     """
     limits = instance.predicted(targets)
     carried = guess if certain else replicas * instance.carried(limits, guess)[0]
@@ -564,17 +565,17 @@ def fullest_fleet(
     return instance.choice(agents, replicas, router, trace, binding or "capacity")
 
 
-#: Maximum number of decode instances per group, of chips per group, and of instances simulated together [1].
+#: Maximum number of decode instances per group, of chips per group, and of decode instances in one simulation [1].
 _WRITERS, _LARGEST, _TOGETHER = 4, 144, 4
 #: Share of the TPOT SLO that the mean request may take [1]. About 90% of requests then meet the SLO.
 _MEAN = 0.9
-#: Maximum number of groups with other numbers of prefill instances that are tried [1].
+#: Maximum number of simulated groups that differ in the number of prefill instances [1].
 _TRIED = 3
 #: Maximum number of simulated fleets per number of agents, and relative step of their instance numbers [1].
 _ADJUSTED, _FINER = 8, 0.08
 #: Largest log factor by which prefill instances decrease from one fleet to the next [1].
 _FASTER = 0.7
-#: Maximum number of agents that are simulated together, with their share of the instances [1].
+#: Maximum number of agents in one simulation [1]. In larger fleets, a proportional part of the instances is simulated.
 _PART = 1000
 
 
@@ -585,7 +586,7 @@ class PlayedGroup(PlayedInstance):
     Attributes
     ----------
     pools : Pools
-        Available layouts; ``service`` is a decode instance.
+        Available prefill and decode layouts.
     layouts, instances : (int, int)
         Layout indices and numbers of prefill and decode instances [1].
     """
@@ -599,12 +600,12 @@ class PlayedGroup(PlayedInstance):
         cls, pools: Pools, layouts: tuple[int, int], instances: tuple[int, int], work: AgentSessions,
         tiers: tuple[TierSpec, ...],
     ) -> PlayedGroup:  # fmt: skip
-        """Create a group of given layouts."""
+        """Create a group from the indices of its layouts and the numbers of its instances."""
         return cls(pools.decode.services.service(layouts[1]), work, tiers, pools, layouts, instances)
 
     @property
     def together(self) -> int:
-        """Maximum number of groups that are simulated together [1]."""
+        """Maximum number of groups in one simulation [1]."""
         return max(_TOGETHER // self.instances[1], 1)
 
     @cached_property
@@ -634,7 +635,7 @@ class PlayedGroup(PlayedInstance):
         return sorted(targets.given, key=lambda name: name != "tpot")
 
     def _played(self, sessions: Sessions, warm_up: float, instances: int, router: Router) -> Trace:
-        """Simulate agents on groups whose instances share all requests."""
+        """Simulate agents on several groups, with requests routed among all their instances."""
         (reading, writing), (readers, writers) = self.servers, self.instances
         service = self.pools.prefill.services.service(self.layouts[0])
         return simulator.play(
@@ -658,7 +659,7 @@ class PlayedGroup(PlayedInstance):
         return replace(load, utilization=load.requests_per_second / min(self.rates))
 
     def with_instances(self, readers: int, writers: int) -> PlayedGroup:
-        """Group with the same layouts and other numbers of instances, cached."""
+        """Group with the same layouts and the given numbers of prefill and decode instances, cached."""
         counts = readers, writers
         if counts not in self._family:
             group = self._family[counts] = replace(self, instances=counts)
@@ -683,7 +684,7 @@ class PlayedGroup(PlayedInstance):
     def fleet(self, agents: int, carried: int, targets: Targets, router: Router) -> AgentDeployment | None:
         """Approximately smallest fleet for a number of agents, given the capacity of this group.
 
-        None if no tried size meets the SLOs.
+        None if no simulated fleet size meets the SLOs.
         """
         parts, limits, kept = math.ceil(agents / _PART), self.predicted(targets), None
         readers, writers = (math.ceil(count * agents / parts / carried - _FINER) for count in self.instances)
@@ -713,13 +714,14 @@ class PlayedGroup(PlayedInstance):
 
     @staticmethod
     def part(agents: float) -> float:
-        """Number of agents that are simulated together, of a total [1]."""
+        """Number of agents in one simulation, if a fleet serves ``agents`` [1]."""
         return agents / math.ceil(agents / _PART)
 
     def filled(self, carried: int, chips: float, targets: Targets, router: Router) -> AgentDeployment | None:
         """Fleet of a number of chips [1] that serves the most agents, given the capacity of this group.
 
-        A few prefill instances are added. None if the chips are too few, or no agent is served.
+        Chips that decode instances leave unused go to prefill instances. None if the chips are too few, or the fleet
+        cannot serve an agent.
         """
         share = chips / self.accelerators
         parts = max(math.ceil(share * carried / _PART), 1)
@@ -734,7 +736,7 @@ class PlayedGroup(PlayedInstance):
         return fullest_fleet(group, parts, targets, parts * guess, router, certain=True)
 
     def best(self, targets: Targets, guess: int, most: int, room: float) -> tuple[PlayedGroup, int]:
-        """Group with the number of prefill instances that serves the most agents per chip, and its capacity.
+        """Group with the number of prefill instances that maximizes agents per chip, and its capacity in agents [1].
 
         The group has at most ``room`` chips [1], and serves at most ``most`` agents (0 means no limit).
         """
@@ -757,7 +759,7 @@ class PlayedGroup(PlayedInstance):
         return best
 
     def choice(self, agents: int, replicas: int, router: Router, trace: Trace, binding: str) -> AgentDeployment:
-        """Fleet of groups for a number of agents, from a simulated part of its groups."""
+        """Fleet of groups for a number of agents, from a simulation of some of its groups."""
         together = min(replicas, self.together)
         load, (reading, decoding) = self.load(trace, together), self.rates
         rate = load.requests_per_second
@@ -777,10 +779,10 @@ class PlayedGroup(PlayedInstance):
 def groups(
     pools: Pools, work: AgentSessions, tiers: tuple[TierSpec, ...], targets: Targets, agents: int | None, room: float
 ) -> list[tuple[PlayedGroup, int, float]]:
-    """Prefill/decode groups that serve agents at the lowest cost by the analytical model; one per decode layout [1].
+    """Prefill/decode groups that serve agents at the lowest cost by the analytical model; one per decode layout.
 
-    Groups are returned with their capacity and the cost of a fleet for all agents, or per agent if their number is not
-    given [USD/h].
+    Each group has its capacity in agents [1], and the cost of a fleet for ``agents`` [USD/h]. Without ``agents``, the
+    cost is per agent.
 
     Notes
     -----
@@ -839,7 +841,9 @@ def groups(
 def _chips(
     needed: Array, reading: Array, decoding: int, per_writer: float, agents: int | None, room: float
 ) -> Array:  # fmt: skip
-    """Chips of a fleet for a number of agents, or per agent on a limited number of chips, by prefill layout [1].
+    """Chips of a fleet for ``agents``, for each prefill layout [1].
+
+    Without ``agents``, the result is ``room`` divided by the number of agents that a fleet of ``room`` chips serves.
 
     ``per_writer`` is the number of agents per decode instance. ``needed`` is the number of prefill instances for each
     decode instance. The ratio of prefill to decode instances in a fleet may differ from the ratio in a group.
@@ -860,7 +864,7 @@ def _predicted(pools: Pools, targets: Targets) -> Targets:
 
 
 def _fullest(tpot: Array, rates: Array, batches: Array, limit: float) -> tuple[float, float]:
-    """Largest rate [1/s] and decode batch [1] whose steps take at most ``limit`` [s]; 0 if there are none."""
+    """Largest request rate [1/s] and decode batch [1] with a TPOT of at most ``limit`` [s]; 0 if no batch meets it."""
     feasible = np.isfinite(tpot) & np.isfinite(rates)
     if not feasible.any() or tpot[feasible][0] > limit:
         return 0.0, 0.0

@@ -1,4 +1,4 @@
-"""The ``infer`` command: sizes, hourly price, acceptance or buyer preference from observations."""
+"""The ``infer`` command: model sizes, GPU prices, acceptance rates or buyer preferences from prices and speeds."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def infer(
                 "--hour-price is of one offer of a known model: --truth MODEL --offer output=0.4,speed=40,on=h100_sxm",
                 option="hour_price",
             )
-        # The hourly price is arbitrary, because cost is proportional to it.
+        # Any hourly price gives the same result, because cost is proportional to it.
         setup = subject.setup(replace(request, model=truth, hardware=offer.hardware, price=1.0))
         return ie.implied_hour_price(
             ie.frontier(setup, workload.requests(request)),
@@ -85,7 +85,7 @@ def infer(
 
 
 def _acceptance(speedup: float, draft_length: int | None, draft_cost: float) -> Shown:
-    """Acceptance rate that a measured speedup from speculation implies."""
+    """Infer the acceptance rate from a measured speedup of speculative decoding."""
     from inference_econ.extras.closed_models.implied import ImpliedAcceptance
 
     if draft_length is None:
@@ -95,7 +95,7 @@ def _acceptance(speedup: float, draft_length: int | None, draft_cost: float) -> 
 
 
 def _exponents(seen: Sequence[ObservedOffer], lengths: ie.Requests) -> Shown:
-    """Range of preference exponents for which a buyer chooses each offer."""
+    """Infer a buyer's speed preference: the exponents a for which each offer maximizes speed^a / price (eq. 45)."""
     shares = (lengths.isl.mean, lengths.osl.mean)
     rows = []
     for offer in seen:

@@ -23,7 +23,7 @@ class ImpliedHour(Shown):
     Attributes
     ----------
     front : ServiceFrontier
-        Costs of the model on the chip.
+        Cost and speed of services of the model on the chip.
     point : ServicePoint
         Cheapest service with the speed of the offer.
     dollars_per_million_input_tokens, dollars_per_million_output_tokens : float
@@ -59,12 +59,12 @@ class ImpliedHour(Shown):
         return self.revenue / self.price_over_cost / cost
 
     def subjects(self) -> tuple[Instances, ...]:
-        """Service as an instance that may be outside the calibration data."""
+        """Instance of the service, for notes on missing calibration data."""
         return self.front.subjects([self.point])
 
     @property
     def setups(self) -> Sequence[Setup]:
-        """Setup without a price, because any price is arbitrary here."""
+        """Setup of the frontier, without the arbitrary hourly price of its calculation."""
         return [replace(self.front.setup, price=None)]
 
     def ends(self) -> tuple[float | None, float | None]:
@@ -95,7 +95,7 @@ class ImpliedAcceptance(Shown):
     speedup: float
     """Speed with speculation divided by the speed without [1]."""
     draft_length: int
-    """Draft tokens per round [1]."""
+    """Draft tokens per speculation round [1]."""
     draft_cost: float
     """Time to draft a token divided by the time of a decode step [1]."""
     acceptance: float
@@ -119,8 +119,7 @@ def implied_hour_price(
     Parameters
     ----------
     front : ServiceFrontier
-        Costs of the model on the chip. Frontier of services; its hourly price is arbitrary, because cost is
-        proportional to it.
+        Service frontier of the model on the chip, calculated at any hourly price.
     output_price : float
         Price of output tokens [USD per 1e6 tokens].
     tokens_per_second : float
@@ -128,7 +127,7 @@ def implied_hour_price(
     input_price : float
         Price of input tokens [USD per 1e6 tokens].
     price_over_cost : float
-        Ratio of price to cost of tokens; 1 at cost [1].
+        Ratio of the token price to the cost of the tokens; 1 for a price at cost [1].
 
     Returns
     -------
@@ -159,11 +158,11 @@ class RevealedExponents(Shown):
     Attributes
     ----------
     labels : tuple of str
-        Offers, slowest first.
+        Names of the offers, slowest first.
     tokens_per_second, dollars : ndarray, shape (n,)
         Speed [tokens/s] and price [USD per 1e6 tokens].
     exponents : Exponents
-        Range of exponents for which the buyer chooses each offer [1].
+        Range of preference exponents a for which the buyer chooses each offer [1].
     """
 
     page = "extras.closed_models.implied_page:ExponentsPage"
@@ -175,9 +174,9 @@ class RevealedExponents(Shown):
 
     @property
     def pairs(self) -> list[tuple[float, float]]:
-        """Lowest and highest exponent for which each offer is chosen [1].
+        """Lowest and highest preference exponent for which a buyer chooses each offer [1].
 
-        If no exponent fits, the first number exceeds the second.
+        If no exponent makes the buyer choose an offer, its lowest exponent exceeds its highest.
         """
         return list(zip(self.exponents.low.tolist(), self.exponents.high.tolist(), strict=True))
 
@@ -188,7 +187,7 @@ class RevealedExponents(Shown):
     def records(self) -> list[Mapping[str, Any]]:
         """One record per offer.
 
-        Offers that are never chosen have no exponents, and the fastest offer has no upper limit.
+        The exponents of an offer that no buyer chooses are None. The highest exponent of the fastest offer is None.
         """
         columns = zip(self.labels, self.tokens_per_second, self.dollars, self.pairs, strict=True)
         return [

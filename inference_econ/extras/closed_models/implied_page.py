@@ -1,4 +1,4 @@
-"""Inverse calculations as tables, data and charts."""
+"""Results of inverse calculations (hourly price, acceptance, preference) as tables, data and charts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from inference_econ.report.headings import lengths_label
 from inference_econ.report.notes import warnings
 from inference_econ.report.page import AnswerPage, Pieces, Table
 
-#: Exponent of the published study (eq. 45) [1].
+#: Speed-preference exponent of the published study (eq. 45) [1].
 _STUDY = 3.0
 
 
@@ -25,7 +25,7 @@ class ImpliedHourPage(AnswerPage[ImpliedHour]):
     proportional = False
 
     def tables(self) -> Sequence[Table]:
-        """Table of the hourly price and its service."""
+        """Table of the implied hourly price, and of the service from which the price follows."""
         implied, point = self.answer, self.answer.point
         low, high = implied.ends()
         ends = "" if low is None or high is None else f"{low:.3g} to {high:.3g}"
@@ -63,7 +63,7 @@ class AcceptancePage(AnswerPage[ImpliedAcceptance]):
     """Page of an implied acceptance rate."""
 
     def tables(self) -> Sequence[Table]:
-        """Table of one row."""
+        """Table with the acceptance rate in one row."""
         it = self.answer
         rows = ((f"{it.speedup:g}", f"{it.draft_length}", f"{it.draft_cost:g}", f"{it.acceptance:.3f}"),)
         heads = ("speed-up", "proposals per round", "cost of one, in steps", "acceptance")
@@ -71,7 +71,7 @@ class AcceptancePage(AnswerPage[ImpliedAcceptance]):
         return (Table("Acceptance rate implied by a speedup", heads, rows, (), why),)
 
     def frame(self) -> Frame:
-        """Row as text."""
+        """Table row as text."""
         return self.tables()[0].frame()
 
     def question(self) -> str:
@@ -85,7 +85,7 @@ class ExponentsPage(AnswerPage[RevealedExponents]):
     proportional = False
 
     def tables(self) -> Sequence[Table]:
-        """Table of the exponents for which each offer is chosen."""
+        """Table of the preference exponents for which a buyer chooses each offer."""
         revealed, records = self.answer, self.answer.records()
         chosen = [
             label
@@ -106,7 +106,7 @@ class ExponentsPage(AnswerPage[RevealedExponents]):
         return (view("Exponents of buyers who choose each offer", records, columns, notes=notes, why=why),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Chart of the chosen speed over the exponent."""
+        """Chart of the speed that a buyer chooses over the preference exponent."""
         pairs = zip(self.answer.tokens_per_second, self.answer.pairs, strict=True)
         steps = [
             (low, high if math.isfinite(high) else max(2.0 * low, 2.0 * _STUDY), speed) for speed, (low, high) in pairs
@@ -129,7 +129,7 @@ class ExponentsPage(AnswerPage[RevealedExponents]):
 
 
 def _words(low: float, high: float) -> str:
-    """Interval of exponents as text."""
+    """Interval of preference exponents as text."""
     if low > high:
         return "none"
     return f"{low:.2f} or more" if math.isinf(high) else f"{low:.2f} to {high:.2f}"

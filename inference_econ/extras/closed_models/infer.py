@@ -79,7 +79,7 @@ class Case(NamedTuple):
     osl: float
     """Output length [tokens]."""
     largest: int
-    """Most chips per instance [1]."""
+    """Maximum number of chips per instance [1]."""
 
 
 def points_of(case: Case) -> Array:
@@ -107,7 +107,7 @@ def points_of(case: Case) -> Array:
 
 
 def reduced(front: ServiceFrontier) -> Array:
-    """Points of a frontier at equal speed ratios, interpolated in logarithms."""
+    """Points of a frontier at equal speed ratios, interpolated on logarithmic scales."""
     speeds = np.log(front.tokens_per_second)
     places = np.linspace(speeds[0], speeds[-1], POINTS)
     chip_seconds = front.accelerators / front.requests_per_second
@@ -117,7 +117,7 @@ def reduced(front: ServiceFrontier) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Surface:
-    """Frontiers of a family on a chip in a format, interpolated between computed sizes.
+    """Frontiers of a model family for one serving method, interpolated between computed model sizes.
 
     Attributes
     ----------
@@ -125,16 +125,16 @@ class Surface:
         Axes: logarithm of parameters; for MoE families, logarithm of experts; with speculation, acceptance; and place
         on the frontier from 0 (cheapest) to 1 (fastest).
     values : ndarray, shape (.., POINTS, 4)
-        Values over these axes.
+        Columns of :data:`SPEED` over the axes.
     """
 
     axes: tuple[Array, ...]
     values: Array
 
     def at(self, *places: Array) -> Array:
-        """Values at given places, shape (.., 4); one array of equal shape per axis.
+        """Interpolated values, shape (.., 4); ``places`` has one array of coordinates per axis, all of equal shape.
 
-        NaN next to sizes that do not fit.
+        Values are NaN next to a model size that does not fit in memory.
         """
         from scipy.interpolate import RegularGridInterpolator
 
@@ -149,7 +149,7 @@ class Manner(NamedTuple):
     weights: Dtype
     """Weight format."""
     speculates: bool
-    """True with speculation."""
+    """True if the method uses speculative decoding."""
 
 
 def manners(priors: Priors) -> dict[Manner, float]:
@@ -171,7 +171,7 @@ class Surfaces:
     Parameters
     ----------
     priors : Priors
-        Families, sizes, chips and formats.
+        Priors, with families, sizes, chips and formats.
     """
 
     def __init__(self, priors: Priors) -> None:
@@ -179,7 +179,7 @@ class Surfaces:
         self._known: dict[Case, Array] = {}
 
     def prepare(self, wanted: Iterable[Manner], progress: Progress | None = None) -> None:
-        """Compute the frontiers that the shipped file does not contain.
+        """Compute the frontiers that are missing in the shipped file.
 
         Raises
         ------
@@ -212,7 +212,7 @@ class Surfaces:
         return Surface(tuple(axes), values.reshape(*(len(axis) for axis in axes), 4))
 
     def cases(self, family: PriorFamily, manner: Manner) -> list[Case]:
-        """Frontiers that a surface needs, in the order of its axes."""
+        """Cases whose frontiers a surface interpolates, in the order of the axes of the surface."""
         priors, speculation = self.priors, self.priors.speculation
         accepted: Sequence[float] = speculation.acceptance if manner.speculates else (0.0,)
         return [
@@ -241,7 +241,7 @@ def counts(family: PriorFamily) -> tuple[Array, ...]:
     Returns
     -------
     tuple of ndarray
-        Logarithms of total and active parameters, over the axes of a surface without the last.
+        Logarithms of total and active parameters, over all axes of a surface except the last.
     """
     models = [
         sized(family.model, size, count or None) for size in family.parameters for count in family.experts or (0,)
@@ -251,13 +251,13 @@ def counts(family: PriorFamily) -> tuple[Array, ...]:
     return tuple(np.log(np.array(sizes_of_kind, dtype=float)).reshape(shape) for sizes_of_kind in sizes)
 
 
-#: Columns of the shipped table that follow those of :class:`Case`; each has a number per point.
+#: Columns of the shipped table after the fields of :class:`Case`; each contains one number per frontier point.
 KEPT = ("speed", "cost", "ttft", "flight")
 
 
 @cache
 def shipped_points() -> Mapping[Case, Array]:
-    """Shipped frontiers, for :file:`scenarios/assumptions/priors/usual.yaml`."""
+    """Frontiers that are shipped for the priors in :file:`scenarios/assumptions/priors/usual.yaml`."""
     path = catalog.folder("assumptions") / "priors" / "frontiers.csv"
     if not path.is_file():
         return {}
@@ -315,7 +315,7 @@ def sized(name: str, parameters: float, experts: int | None = None) -> ModelSpec
 
 
 def with_experts(model: ModelSpec, experts: int) -> ModelSpec:
-    """Change the number of routed experts; the number of active ones is unchanged.
+    """Change the number of routed experts. The number of active experts is unchanged.
 
     Parameters
     ----------
@@ -346,7 +346,7 @@ def with_experts(model: ModelSpec, experts: int) -> ModelSpec:
     return model.replace(name=f"{model.name} of {experts} experts", blocks=blocks)
 
 
-#: Number of points of a frontier at which an offer may be, each with an acceptance rate [1]; a power of two.
+#: Number of frontier points considered for an offer, each with an acceptance rate [1]; a power of two.
 _PLACES = 16
 #: Seconds per hour [s].
 _HOUR = 3600.0
@@ -359,15 +359,15 @@ class Draws:
     Attributes
     ----------
     priors : Priors
-        Priors.
+        Priors of the models.
     families : tuple of str
         Names of the model families; ``family`` has indices into them.
     family : ndarray of int, shape (N,)
         Family of each model, as an index.
     common_price, common_speed : ndarray, shape (N,)
-        Logarithms of the factors on all prices, and on all speeds, of a model [1].
+        Logarithms of a factor on prices, and of a factor on speeds, that all offers of a model share [1].
     total, active : ndarray, shape (N,)
-        Parameters [1].
+        Total and active parameters of each model [1].
     manners : tuple of Manner
         The C serving methods.
     likely : ndarray, shape (C,)
@@ -376,8 +376,9 @@ class Draws:
         Acceptance rates for methods with speculation [1].
     speed, cost, ttft, flight : ndarray, shape (N, C, M)
         Logarithms of user speed [tokens/s], cost of a request [USD], time to first token [s], and concurrency per
-        instance [1]. The cost is on a full instance at the median hourly price. The time excludes queue and network.
-        The values include prediction errors, which all offers of a model share. NaN means that the model does not fit.
+        instance [1]. The cost assumes a full instance and the median hourly price. The time to first token excludes
+        queueing and network. All values include a prediction error that is common to all offers of a model. NaN means
+        that the model does not fit.
     """
 
     priors: Priors
@@ -402,9 +403,9 @@ def draw(priors: Priors, surfaces: Surfaces, wanted: Sequence[Manner], samples: 
     Parameters
     ----------
     priors : Priors
-        Priors.
+        Priors of the models.
     surfaces : Surfaces
-        Frontiers of the priors, which must be prepared for these serving methods.
+        Frontiers of the priors, which must be prepared for ``wanted``.
     wanted : sequence of Manner
         Serving methods to evaluate.
     samples : int
@@ -470,7 +471,7 @@ def sobol(dimensions: int, points: int) -> Array:
 
 
 def _between(nodes: Sequence[float], uniform: Array) -> Array:
-    """Logarithms of log-uniform values between the first and the last node."""
+    """Logarithms of log-uniform values between the first and the last node, at given quantiles."""
     low, high = math.log(nodes[0]), math.log(nodes[-1])
     return low + (high - low) * uniform
 
@@ -508,7 +509,7 @@ def manners_on(priors: Priors, chip: str | None) -> tuple[Manner, ...]:
     Raises
     ------
     InputError
-        If the priors do not contain the chip, or give it no probability.
+        If the priors do not contain the chip, or its probability is zero.
     """
     every = tuple(manners(priors))
     on_it = tuple(manner for manner in every if chip in (None, manner.chip))
@@ -546,7 +547,7 @@ class Normal:
 
 
 def revenue(offer: ObservedOffer, priors: Priors) -> float:
-    """Revenue of a request [USD]. A missing price is derived from the other one."""
+    """Revenue of a request [USD]. A missing input or output price is derived from the other price."""
     ratio = priors.output_over_input.median
     first, then = offer.dollars_per_million_input_tokens, offer.dollars_per_million_output_tokens
     if then is None:
@@ -568,7 +569,8 @@ def markup(offer: ObservedOffer, priors: Priors) -> Normal:
 def log_likelihood(draws: Draws, offer: ObservedOffer) -> Array:
     """Log likelihood of an offer for every sampled model, serving method and frontier point; shape (N, C, M) [1].
 
-    Minus infinity if the model does not fit, or if the serving method uses another chip than the offer.
+    The log likelihood is minus infinity if the model does not fit, or if the serving method uses another chip than the
+    offer.
     """
     priors = draws.priors
     likely = np.where(np.isfinite(draws.speed), 0.0, -np.inf)
@@ -612,7 +614,7 @@ def check_reach(draws: Draws, offer: ObservedOffer) -> None:
     Raises
     ------
     InputError
-        If there is such an observation; the message has the distance to the nearest sampled model.
+        If no sampled model explains an observation; the message has the distance to the nearest sampled model.
     """
     priors = draws.priors
     on_it = [offer.hardware in (None, manner.chip) for manner in draws.manners]
@@ -652,16 +654,16 @@ def _shown(text: str, log: float) -> str:
 
 
 def _rounded(value: float) -> str:
-    """Number with three digits as text."""
+    """Number with three significant digits as text."""
     return number(float(f"{value:.3g}"))
 
 
 #: Quantiles of results: 80% interval and median [1].
 QUANTILES = (0.1, 0.5, 0.9)
-#: Number of sampled ways to serve per offer [1].
+#: Number of posterior samples of the serving method per offer [1].
 _SERVED = 4096
-#: Maximum log-likelihood deficit of an offer under the best common model; a larger one is not explained [1]. It
-#: corresponds to 4.9 standard deviations.
+#: Maximum deficit of the log likelihood of an offer under the best common model [1]. An offer with a larger deficit is
+#: not explained. The limit corresponds to 4.9 standard deviations.
 _APART = 12.0
 
 
@@ -687,15 +689,15 @@ class ServedOffer:
     Attributes
     ----------
     offer : ObservedOffer
-        Observations.
+        Observations of the offer.
     stray : float
         See :attr:`Inferred.strays` [1].
     chips, formats : mapping of str to float
-        Posterior probabilities [1].
+        Posterior probabilities of chips, and of weight formats [1].
     speculation : float
         Posterior probability of speculation [1].
     acceptance : CredibleInterval or None
-        Acceptance rate, with speculation [1].
+        Acceptance rate if the offer uses speculation [1].
     in_flight : CredibleInterval
         Concurrency per instance [1].
     price_over_cost : CredibleInterval or None
@@ -734,13 +736,13 @@ class Inferred(Shown):
     Attributes
     ----------
     offers : tuple of ObservedOffer
-        Observations.
+        Observations of each offer.
     draws : Draws
         Models sampled from the priors.
     weights : ndarray, shape (N,)
         Posterior probability of each sampled model [1].
     strays : tuple of float
-        Posterior probability, per offer, that it is an outlier because its price or speed contradicts the other offers
+        Posterior probability that each offer is an outlier, because its price or speed contradicts the other offers
         [1].
     truth : ModelSpec or None
         Actual model, if known.
@@ -852,9 +854,9 @@ def posterior(draws: Draws, offers: Sequence[ObservedOffer], truth: ModelSpec | 
     draws : Draws
         Models sampled from the priors.
     offers : sequence of ObservedOffer
-        Observations.
+        Observations of each offer.
     truth : ModelSpec, optional
-        Actual model; not used.
+        Actual model, for comparison; the posterior does not depend on the actual model.
 
     Raises
     ------
@@ -869,8 +871,8 @@ def posterior(draws: Draws, offers: Sequence[ObservedOffer], truth: ModelSpec | 
     sampled models.
 
     Offers of one model have more in common than the priors describe, such as workload, engine and the published format.
-    Therefore n offers have the weight of n / (1 + (n - 1) r) offers, the effective size of a sample with correlation r
-    (Kish 1965, design effect of clusters).
+    Therefore n offers of a model have the weight of n / (1 + (n - 1) r) offers. This is the effective size of a sample
+    with correlation r (Kish 1965, design effect of clusters).
     """
     for offer in offers:
         check_reach(draws, offer)
@@ -888,7 +890,7 @@ def _evidence(likely: Array) -> float:
 
 
 def _with_strays(likely: Array, share: float) -> Array:
-    """Log likelihoods of the draws if a share of the offers are outliers."""
+    """Log likelihoods of the sampled models, if a share of the offers are outliers."""
     return np.asarray(np.logaddexp(math.log1p(-share) + likely, math.log(share) + _evidence(likely)))
 
 
@@ -898,12 +900,12 @@ def _stray(likely: Array, share: float) -> Array:
 
 
 def _check_agreement(offers: Sequence[ObservedOffer], likely: Array, strays: Sequence[float]) -> None:
-    """Reject offers if no model explains half of them.
+    """Reject offers if at least half of them are outliers and no model explains all.
 
     Raises
     ------
     InputError
-        If no model does; the message names two offers that no model explains together.
+        If the offers contradict each other; the message names two offers that no sampled model explains together.
     """
     gone = np.array(strays) > 0.5
     if gone.sum() * 2 < len(offers) or len(offers) == 1:
@@ -950,14 +952,14 @@ def _sold(
 ) -> tuple[CredibleInterval | None, CredibleInterval | None]:
     """Posterior of the ratio of price to cost, and of the hourly price.
 
-    The logarithms of both are normal and have a known sum per sampled model, so they are normally distributed given the
-    sum.
+    Both logarithms are normally distributed under the priors. Their sum is known for each sampled model, so their
+    distributions given the sum are normal too.
     """
     if not offer.priced:
         return None, None
     priors, whole = draws.priors, markup(offer, draws.priors)
     surprise = math.log(revenue(offer, priors)) - cost - whole.mean
-    # The evenly spread normal numbers are used in two independent orders.
+    # Both factors use the same evenly spread normal numbers, in two independent orders.
     normal = stats.norm.ppf((np.arange(len(cost)) * np.array([[0.6180339887498949], [0.7548776662466927]]) + 0.5) % 1.0)
     parts = []
     for mean, sigma, draw in (
@@ -981,7 +983,7 @@ def _plain_interval(values: Array) -> CredibleInterval:
 
 
 def _shares(names: Iterable[str]) -> dict[str, float]:
-    """Share of each name, most frequent first [1]."""
+    """Share of each name in ``names``, most frequent name first [1]."""
     distinct, times = np.unique(list(names), return_counts=True)
     return {str(distinct[index]): float(times[index] / times.sum()) for index in np.argsort(-times, kind="stable")}
 
@@ -991,7 +993,7 @@ _BINS = 16
 
 
 class Density(NamedTuple):
-    """Prior and posterior probabilities of sizes."""
+    """Prior and posterior probabilities of model sizes."""
 
     sizes: Array
     """Centers of logarithmic bins."""
@@ -1014,16 +1016,16 @@ def density(values: Array, weights: Array) -> Density:
 
 
 class PriceBySpeed(NamedTuple):
-    """Prices of offers by speed: quantiles of 10, 50 and 90%."""
+    """Predicted token prices by user speed: quantiles of 10, 50 and 90%."""
 
     speeds: Array
-    """Speeds [tokens/s]."""
+    """User speeds [tokens/s]."""
     low: Array
-    """10% quantile [USD per 1e6 tokens of input and output]."""
+    """10% quantile of the price [USD per 1e6 tokens of input and output]."""
     median: Array
-    """Median [USD per 1e6 tokens]."""
+    """Median price [USD per 1e6 tokens]."""
     high: Array
-    """90% quantile [USD per 1e6 tokens]."""
+    """90% quantile of the price [USD per 1e6 tokens]."""
 
 
 def price_by_speed(inferred: Inferred) -> PriceBySpeed:
@@ -1066,15 +1068,15 @@ def infer(
     Parameters
     ----------
     offers : sequence of ObservedOffer or mapping
-        Observed prices, speed, time to first token, and the chip if known; all of one model.
+        Offers of one model, with observed prices, speed, time to first token, and the chip if known.
     priors : Priors or str
         Priors, or their name or path.
     samples : int
         Models sampled from the priors [1], from 64 to 32,768, rounded up to a power of two.
     truth : ModelSpec or name, optional
-        Actual model, which is only shown next to the result.
+        Actual model, which is shown next to the result and does not change the result.
     progress : callable, optional
-        Receives the completed share and a description.
+        Function that receives the completed share of the work [1] and a description.
 
     Returns
     -------
@@ -1084,8 +1086,8 @@ def infer(
     Raises
     ------
     InputError
-        If there are no observations, the priors cannot explain one, offers contradict each other, or the priors do not
-        contain a chip.
+        If there are no observations, the priors cannot explain an observation, the offers contradict each other, or the
+        priors do not contain a chip.
     TooMuchError
         If the priors need too many new frontiers.
 

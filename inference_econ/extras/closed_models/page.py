@@ -25,7 +25,7 @@ class InferencePage(AnswerPage[Inferred]):
     proportional = False
 
     def tables(self) -> Sequence[Table]:
-        """Tables of sizes, of kinds, chips and formats, and of each offer."""
+        """Tables of model sizes, of kinds of models, chips and formats, and of each offer."""
         rows = []
         for served in self.answer.served:
             likely = (next(iter(shares.items())) for shares in (served.chips, served.formats))

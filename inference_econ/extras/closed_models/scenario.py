@@ -1,4 +1,4 @@
-"""Scenarios that infer closed models, compared with true sizes if known."""
+"""Scenarios that infer the sizes of closed models, and compare the result with the actual sizes if known."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def compare(ask: InferAsk, progress: Progress | None = None) -> Compared:
         if len(with_truth) > 1
         else ()
     )
-    # Kinds of models, and numbers of offers and effective draws.
+    # Table of the kinds of models, the numbers of offers and outliers, and the effective sample size.
     families = tuple(answers[0].families)
     rows = []
     for label, answer in zip(labels, answers, strict=True):
@@ -65,7 +65,7 @@ def _true(answer: Inferred, index: int) -> float | None:
 
 
 def _sizes(name: str, index: int, labels: Sequence[str], answers: Sequence[Inferred]) -> CellTable:
-    """Table of intervals of one kind of size, in billions, with the true one."""
+    """Table of inferred intervals of total or active parameters, in billions, next to the actual number."""
     rows, inside, widths = [], [], []
     for label, answer in zip(labels, answers, strict=True):
         size, true = _of(answer, index), _true(answer, index)
@@ -86,7 +86,7 @@ def _sizes(name: str, index: int, labels: Sequence[str], answers: Sequence[Infer
 
 
 def _chart(name: str, index: int, answers: Sequence[tuple[str, Inferred]]) -> Chart:
-    """Chart of intervals over true sizes."""
+    """Chart of inferred intervals over actual sizes."""
     truths = [true / _BILLION for _, answer in answers if (true := _true(answer, index)) is not None]
     sizes = [_of(answer, index) for _, answer in answers]
     ends = [value for true, size in zip(truths, sizes, strict=True) for value in (true, true, math.nan)]

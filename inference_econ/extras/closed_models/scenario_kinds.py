@@ -31,7 +31,7 @@ class ObservedOffer(Spec):
     """Observations of one offer of a closed model."""
 
     provider: str = ""
-    """Provider."""
+    """Name of the provider."""
     hardware: str | None = None
     """Chip name, if known."""
     dollars_per_million_input_tokens: Positive | None = None
@@ -57,7 +57,7 @@ class ObservedOffer(Spec):
 
     @property
     def words(self) -> str:
-        """Observations in one line."""
+        """Observations as one line of text."""
         parts = [
             (self.dollars_per_million_input_tokens, "${:g}/M input"),
             (self.dollars_per_million_output_tokens, "${:g}/M output"),
@@ -100,7 +100,7 @@ def observed_offer(text: str) -> ObservedOffer:
 
 
 class ClosedModel(Spec):
-    """Model of unknown size."""
+    """Closed model, whose size is inferred from its offers."""
 
     label: str = Field(min_length=1)
     """Name in tables and figures."""
@@ -117,7 +117,7 @@ class ClosedModel(Spec):
 
 
 class InferAsk(Spec):
-    """Sizes of closed models from their observed offers."""
+    """Scenario that infers the sizes of closed models from observed offers."""
 
     kind: Literal["infer"]
     """Kind of scenario."""
@@ -163,7 +163,7 @@ class Lognormal(Spec):
 
 
 class PriorFamily(Spec):
-    """Models scaled from a known one in size and, for MoE models, in number of experts."""
+    """Models that are scaled from a known model in size and, for MoE models, in number of experts."""
 
     model: str = Field(min_length=1)
     """Name or path of the known model."""
@@ -172,7 +172,7 @@ class PriorFamily(Spec):
     parameters: Nodes
     """Total parameters for which frontiers are computed, ascending [1].
 
-    Sizes in between are log-uniformly distributed.
+    Sizes between these numbers are log-uniformly distributed.
     """
     experts: Experts | None = None
     """Experts per layer for which frontiers are computed; absent for dense models [1]."""
@@ -202,14 +202,14 @@ class ChipPrior(Spec):
 
 
 class SpeculationPrior(Spec):
-    """Probability of speculation, and its acceptance."""
+    """Probability that an offer uses speculation, and its acceptance rate."""
 
     probability: Probability
     """Probability that an offer uses speculation [1]."""
     proposer: ProposerName
     """Speculation method, which determines its cost; ``draft`` is not allowed."""
     acceptance: tuple[Fraction, Fraction] = Field(strict=False)
-    """Lowest and highest acceptance rate [1]. Rates in between are uniformly distributed."""
+    """Lowest and highest acceptance rate [1]. Acceptance rates between these limits are uniformly distributed."""
     draft_length: Count
     """Maximum draft length [1]."""
 
@@ -238,17 +238,17 @@ class Priors(SourcedSpec):
     stray: Fraction
     """Share of offers that are outliers, unrelated to their model: errors, or sales on other terms [1]."""
     alike: Probability
-    """Correlation between the offers of one model [1], in addition to the common factors below."""
+    """Correlation between the offers of one model [1], in addition to the common factors on price and speed."""
     common_price: Lognormal
     """Price factor that all offers of a model share: market level, and prediction errors [1]."""
     output_over_input: Lognormal
-    """Ratio of output to input price, used if one of them is unknown [1]."""
+    """Ratio of output to input price [1], used if an offer lacks one of the two prices."""
     observed_speed: Spread
     """Spread of the observed speed around the speed of the server [1]."""
     observed_ttft: Spread
-    """Spread of the observed time to first token, including queueing, around that of an idle server [1]."""
+    """Spread of the observed time to first token, including queueing, around the time of an idle server [1]."""
     network: Seconds
-    """Network part of the time to first token [s]."""
+    """Part of the time to first token that the network takes [s]."""
     isl: Tokens
     """Input tokens of a typical request [tokens]."""
     osl: Positive
@@ -274,7 +274,7 @@ def recorded_offers(listing: str, date: str | None = None, leave_out: Iterable[s
     Parameters
     ----------
     listing : str
-        Name in that file, such as ``meta-llama/llama-3.3-70b-instruct``, or in the catalog.
+        Name of the model in the offers file, such as ``meta-llama/llama-3.3-70b-instruct``, or in the catalog.
     date : str, optional
         Day of the offers.
     leave_out : iterable of str
@@ -283,7 +283,7 @@ def recorded_offers(listing: str, date: str | None = None, leave_out: Iterable[s
     Raises
     ------
     InputError
-        If there are no such offers.
+        If the file has no offers of this model on this day.
     """
     without = set(leave_out)
     rows = [

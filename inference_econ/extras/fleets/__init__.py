@@ -1,1 +1,1 @@
-"""Fleets over time: days with an autoscaler, contracts, rent or purchase, and RL rollouts."""
+"""Fleets over time: a day with an autoscaler, pricing models, rent or purchase, and RL rollouts."""

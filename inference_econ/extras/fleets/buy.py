@@ -40,7 +40,7 @@ class Crossover:
     offer : str
         Name of the offer.
     dollars_per_request : float
-        Price of the offer [USD].
+        Price of a request under the offer [USD].
     fleet : Deployment or None
         Cheapest fleet on the chip for a given request rate.
     """
@@ -58,7 +58,7 @@ class Crossover:
 
     @property
     def first(self) -> float | None:
-        """Lowest rate at which some rental units, or the given fleet, break even [1/s]; None if there is none."""
+        """Lowest request rate at which the fleet costs no more than the offer [1/s]; None if no rate is high enough."""
         lot = self.lot
         sizes = [(lot.rented(count), count * lot.requests_per_second) for count in range(1, lot.parts + 1)]
         if self.fleet is not None:
@@ -67,16 +67,16 @@ class Crossover:
         return min((rate for rate, most in at_cost if rate <= most), default=None)
 
     def _even(self, chips: int) -> float:
-        """Request rate at which chips and the offer cost the same [1/s]."""
+        """Request rate at which the rent of a number of chips equals the cost of the offer [1/s]."""
         return chips * self.lot.price.dollars / 3600.0 / self.dollars_per_request
 
     @property
     def always(self) -> float | None:
-        """Request rate above which the fleet is cheaper at every rate [1/s]; None if there is no such rate.
+        """Request rate above which the fleet is always cheaper than the offer [1/s]; None without such a rate.
 
-        After n full rental units, the next unit starts empty. An empty new unit is profitable at first if (n + 1) s <=
-        n, where s is the cost of a full unit divided by the cost of the offer. With fewer units, each additional unit
-        makes the fleet more expensive than the offer again, until it is sufficiently loaded.
+        When n rental units are full, the next unit starts empty. The fleet is then still cheaper than the offer if (n +
+        1) s <= n. Here, s is the cost per request of a full unit divided by the price of the offer. With fewer units,
+        each new unit makes the fleet more expensive than the offer until the unit is sufficiently loaded.
         """
         share = self.dollars_per_request_when_full / self.dollars_per_request
         if self.first is None or share >= 1.0:
@@ -85,7 +85,7 @@ class Crossover:
 
     @property
     def probability(self) -> float | None:
-        """Probability that a full fleet, as measured, is cheaper than the offer [1]; None if errors are unknown."""
+        """Probability that a full fleet is cheaper than the offer, given prediction errors [1]; None if unknown."""
         (instances,) = under_load([(self.lot.service, self.lot.load)])
         offer = Likely(self.dollars_per_request, self.dollars_per_request, self.dollars_per_request, instances)
         return chance_below(of_throughput(self.dollars_per_request_when_full, instances), offer)
@@ -93,7 +93,7 @@ class Crossover:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Purchase(Shown):
-    """Options to serve a model for a month.
+    """Comparison of API offers and fleets that serve a model for a month.
 
     Attributes
     ----------
@@ -104,17 +104,17 @@ class Purchase(Shown):
     crossovers : tuple of Crossover
         Break-even of each rental unit with the cheapest and the median offer.
     requests : Requests
-        Requests.
+        Request lengths of the workload.
     targets : Targets
         SLOs of the fleets.
     usual : UsualSpeed or None
-        Source of the speed if no SLO is set.
+        Median speed of API offers, which the fleets target if no SLO is set.
     left_out : tuple of str
         Chips that cannot meet the SLOs, with reasons.
     request_rate : float or None
-        Request rate to bill [1/s].
+        Request rate for which monthly costs are reported [1/s].
     fleets : mapping of str to Deployment
-        Cheapest fleet for that rate, by chip.
+        Cheapest fleet for ``request_rate``, by chip.
     """
 
     page = "extras.fleets.buy_page:BuyPage"
@@ -135,7 +135,7 @@ class Purchase(Shown):
         return chips * lot.price.dollars * MONTH_HOURS
 
     def bill(self, lot: CapacityBlock) -> float:
-        """Monthly cost of the fleet for the given rate, in the pricing model of a rental unit [USD/month]."""
+        """Monthly cost of the fleet for ``request_rate``, in the pricing model of a rental unit [USD/month]."""
         return self.fleets[lot.chip].rented * lot.price.dollars * MONTH_HOURS
 
     def offer_dollars_per_month(self, offer: str, requests_per_second: float) -> float:
@@ -166,7 +166,7 @@ class Purchase(Shown):
         }
 
     def records(self) -> list[Mapping[str, Any]]:
-        """One record per crossover."""
+        """One record per break-even of a fleet with an offer."""
         return [
             {
                 "hardware": crossover.lot.chip,
@@ -187,7 +187,7 @@ class Purchase(Shown):
         ]
 
     def _rate_bill(self, crossover: Crossover, rate: float) -> dict[str, Any]:
-        """Cost of the fleet and of the offer at a rate."""
+        """Monthly cost of the fleet and of the offer at a request rate."""
         return {
             "request_rate": rate,
             "accelerators": self.fleets[crossover.lot.chip].rented,
@@ -196,7 +196,7 @@ class Purchase(Shown):
         }
 
     def _in_tokens(self, dollars_per_request: float) -> dict[str, float]:
-        """Price of a request divided by all of its tokens."""
+        """Price of a request divided by its input and output tokens."""
         tokens = self.requests.isl.mean + self.requests.osl.mean
         return {"dollars_per_million_tokens": 1e6 * dollars_per_request / tokens}
 
@@ -217,27 +217,27 @@ def buy(
     offers : sequence of Candidate or Services
         Candidates on one or several GPUs: see :func:`inference_econ.answers.deployments.serving_options.market`.
     api : mapping
-        Prices of providers by kind of token, by name [USD per 1e6 tokens]
+        Token prices of each provider, by name of the provider and kind of token [USD per 1e6 tokens]
         (:func:`inference_econ.answers.price.prices_of`).
     targets : Targets, optional
-        SLOs of fleets; by default the median speed of API offers for the model.
+        SLOs of fleets; by default, TPOT must reach the median speed of API offers for the model.
     ways : collection of {'on_demand', 'reserved', 'owned', 'spot'}
         Pricing models, for all hours of the month.
     arrival_scv : float
         See :func:`inference_econ.serving.load.loaded` [1].
     request_rate : float, optional
-        Request rate to bill in addition to the break-even points [1/s].
+        Request rate for which monthly costs are reported, in addition to break-even points [1/s].
 
     Returns
     -------
     Purchase
-        Break-even of each chip's fleet, from ``recommend`` at a high rate, with the cheapest and the median offer.
-        Bills are for the given rate.
+        Break-even of each chip's fleet with the cheapest and the median offer. Fleets are those of ``recommend`` at a
+        high rate. Monthly costs are for ``request_rate``.
 
     Raises
     ------
     InputError
-        If there is no offer, or one is free.
+        If ``api`` has no offer, or an offer is free.
     NothingFitsError
         If no deployment meets the SLOs.
     """
@@ -279,12 +279,12 @@ def buy(
 def dollars_per_request(api: Mapping[str, Mapping[str, float]], requests: Requests) -> dict[str, float]:
     """Price of a mean request by offer, ascending [USD].
 
-    If no price of cached tokens is known, they have the price of other input tokens.
+    Cached tokens without a known price are charged as other input tokens.
 
     Raises
     ------
     InputError
-        If there is no offer, or one is free.
+        If ``api`` has no offer, or an offer is free.
     """
     if not api:
         raise InputError(

@@ -59,9 +59,9 @@ class BuyPage(AnswerPage[Purchase]):
     def table(
         self, title: str, rows: Sequence[Record], columns: Sequence[str], *why: str, least: Sequence[str]
     ) -> Table:
-        """Table of break-even points with given columns and basis."""
+        """Table of break-even points with the given columns and explanations."""
         answer = self.answer
-        # Rental units are at their predicted SLO capacity, which half of the measured ones would not reach.
+        # Rental units are loaded to their predicted SLO capacity, which about half of measured servers would not reach.
         filled = min((_chances(lot, answer.targets) for lot in answer.lots), key=least_chance)
         subjects = under_load((lot.service, lot.load) for lot in answer.lots)
         return view(
@@ -113,7 +113,7 @@ class BuyPage(AnswerPage[Purchase]):
         for lot in [lot for lot in self.answer.lots if any(lot is chosen for chosen in drawn)]:
             ends = [number * lot.requests_per_second for number in range(1, _STEPS)]
             further = np.geomspace(ends[-1], high, _STEPS)[1:].tolist() if high > ends[-1] else []
-            # A new unit starts after each end.
+            # The line has a step at the rate at which a rental unit is full and the next unit starts.
             rates = [low, *(rate * side for rate in ends if rate < high for side in (1.0, 1.0 + 1e-6)), *further]
             bills = [answer.fleet_dollars_per_month(lot, rate) for rate in rates]
             series.append(PlotSeries(f"{lot.chip}, {lot.way.replace('_', ' ')}", rates, bills))
@@ -162,7 +162,7 @@ def _chances(lot: CapacityBlock, targets: Targets) -> Chances:
 
 
 def _pools(choices: Iterable[Deployment | None]) -> list[str]:
-    """Sentence on disaggregated fleets; empty without any."""
+    """Sentence on disaggregated fleets; empty if all fleets are aggregated."""
     labels = dict.fromkeys(
         choice_label(choice) for choice in choices if choice is not None and choice.fleet is not None
     )

@@ -41,7 +41,7 @@ _MANY = 10.0
 class CapacityBlock:
     """Smallest rentable unit of a fleet: the minimum number of replicas that fill their machines.
 
-    A disaggregated deployment has units of one decode instance with its share of prefill instances.
+    In a disaggregated deployment, a rental unit is one decode instance with its share of the prefill instances.
 
     Attributes
     ----------
@@ -52,11 +52,11 @@ class CapacityBlock:
     replicas : int
         Replicas per rental unit [1].
     way : str
-        Pricing model, of :data:`EVERY_WAY`.
+        Pricing model, one of :data:`EVERY_WAY`.
     price : HourPrice
-        Price of one accelerator.
+        Hourly price of one accelerator.
     pools : Deployment or None
-        Complete disaggregated deployment.
+        Complete disaggregated deployment; None if aggregated.
     """
 
     service: Service
@@ -146,7 +146,7 @@ class CapacityBlock:
         return self.rented(lots), lots * self.carried
 
     def record(self, targets: Targets) -> dict[str, Any]:
-        """Rental unit (or the whole disaggregated deployment) under load as plain data, with latencies of the SLOs."""
+        """Rental unit, or the whole disaggregated deployment, at SLO capacity as plain data."""
         paid = {"paid": self.way, "dollars_per_accelerator_hour": self.price.dollars}
         if self.pools is None:
             served = service_record(self.service, self.replicas, self.load)
@@ -177,16 +177,17 @@ def lots(
     arrival_scv : float
         See :func:`inference_econ.serving.load.loaded` [1].
     ways : collection of str
-        Allowed pricing models. The setup has the price of its kind; the chip's file lists others.
+        Allowed pricing models. The setup contains the price of one pricing model; the chip's file lists prices of other
+        pricing models.
     note : callable
-        Receives messages on chips without a known purchase price.
+        Function that receives messages on chips without a known purchase price.
 
     Returns
     -------
     tuple of CapacityBlock
         Rental units. Layouts and loads are those of :func:`inference_econ.answers.deployments.recommend.recommend` and
-        :func:`inference_econ.answers.deployments.most_traffic.most_traffic`, so that the capacity of a replica is
-        consistent.
+        :func:`inference_econ.answers.deployments.most_traffic.most_traffic`, so all commands report the same capacity
+        of a replica.
 
     Raises
     ------
@@ -228,17 +229,18 @@ def best_of_chips(
     candidates, targets, arrival_scv
         See ``recommend``.
     play : bool
-        True to simulate; see ``recommend``.
+        True to simulate requests; see ``recommend``.
     requests_per_second : float or None
         Total request rate [1/s]; None for a rate that is high enough to make rounding to instances unimportant.
     note : callable, optional
-        Receives a message for each chip that cannot meet the SLOs; without it, an error is raised.
+        Function that receives a message for each chip that cannot meet the SLOs. Without this function, an error is
+        raised.
 
     Raises
     ------
     InputError, NothingFitsError
-        If no chip meets the SLOs, or if one chip does not and ``note`` is missing. The error is about the first chip
-        that does not meet the SLOs.
+        If no chip meets the SLOs, or if a chip does not meet the SLOs and ``note`` is missing. The message is about the
+        first chip that does not meet the SLOs.
     """
     chips: dict[str, list[Candidate]] = {}
     for candidate in candidates:
@@ -289,7 +291,7 @@ def lots_of(choice: Deployment, ways: Collection[Way]) -> list[CapacityBlock]:
 
 
 def prices_by_way(setup: Setup) -> Mapping[Way, HourPrice]:
-    """Price of a setup for each pricing model; other prices in the chip's file, those of the same seller first."""
+    """Hourly price by pricing model, from the setup and the chip's file, if possible of the setup's seller."""
     listed = setup.hour_price
     way = _WAY_OF.get(listed.kind, "on_demand")
     by_way: dict[Way, HourPrice] = {}
@@ -300,6 +302,7 @@ def prices_by_way(setup: Setup) -> Mapping[Way, HourPrice]:
             by_way[kind] = price
     chip = setup.hardware
     if chip.purchase is not None and chip.watts is not None:
-        # The utilization is 1, because the planned number of machines determines the idle hours.
+        # The price assumes a utilization of 1, because the cost of idle hours follows from the planned number of
+        # machines.
         by_way["owned"] = pricing.owned_price(chip, utilisation=1.0)
     return by_way

@@ -64,7 +64,7 @@ def market_of_chips(request: Request, requests: ie.Requests, chips: Sequence[str
 
 
 def offers_of(text: str | None, model: str) -> dict[str, Mapping[str, float]]:
-    """Prices of all recorded providers by kind of token, or of a given one."""
+    """Token prices of a given provider, or of all recorded providers, by kind of token."""
     from inference_econ.answers import price
     from inference_econ.extras.fleets.buy import charged
 
@@ -119,7 +119,7 @@ def fleet(
 
 
 def elasticity(start_up: float | None, interruptions: float | None, spot_share: float | None) -> Elasticity:
-    """Elasticity of fleets, with given values in place of the defaults.
+    """Scaling behavior of fleets: defaults, except for the given values.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def _day(rates: Sequence[float] | None, requests: ie.Requests) -> Sequence[float
     Raises
     ------
     InputError
-        If neither options nor workload contain them.
+        If neither the options nor the workload contain hourly request rates.
     """
     from inference_econ.extras.fleets.day import rates_by_hour
 
@@ -154,7 +154,7 @@ def _day(rates: Sequence[float] | None, requests: ie.Requests) -> Sequence[float
 
 
 def stock_of(texts: Sequence[str]) -> Mapping[str, int]:
-    """Parse accelerators by chip.
+    """Parse the number of available accelerators of each chip.
 
     Raises
     ------
@@ -191,7 +191,7 @@ def rollout(
 
     A batch of prompts x samples starts at once, and the command simulates every request. The result has dollars and
     hours per 1,000 trajectories, and the time in which only the longest trajectories run. With --learner, training
-    shares the GPUs or takes some of them. MODEL and HARDWARE are names or paths of YAML files.
+    shares all GPUs with generation or uses a part of the GPUs. MODEL and HARDWARE are names or paths of YAML files.
     """
     if mfu is not None and not learner:
         raise InputError("--mfu is that of a --learner; give both, or neither", option="mfu")

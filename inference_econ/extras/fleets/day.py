@@ -40,7 +40,7 @@ Policy = Literal["in_flight", "rate", "utilization"]
 POLICIES: tuple[Policy, ...] = get_args(Policy)
 #: Seed of spot interruptions.
 _SEED = 20260101
-#: Grid of loads for interpolated concurrency, relative to the SLO capacity [1].
+#: Grid points per SLO capacity. Concurrency is computed for loads from zero to three times the SLO capacity [1].
 _PER_SHARE = 100
 _SHARES = np.arange(3 * _PER_SHARE + 1) / _PER_SHARE
 #: Autoscaler targets to try, highest first: shares of the SLO capacity [1].
@@ -77,7 +77,7 @@ class SimulatedDay:
     most: Array
 
     def of(self, places: Indices) -> SimulatedDay:
-        """Copy with only the rental units at some places; the other units must be unused."""
+        """Copy with only the types of rental units at the given indices; all other types must be unused."""
         return replace(self, serving=self.serving[places], fewest=self.fewest[places], most=self.most[places])
 
 
@@ -124,15 +124,15 @@ class RentedFleet:
         self._room = {lot.chip: stock.get(lot.chip, 10**9) for lot in lots}
         for lot, chips, count in zip(lots, self._chips, self._reserved, strict=True):
             self._room[lot.chip] -= count * chips
-        # Autoscalers of several variants use the one with the lowest cost per request first.
+        # Autoscalers of several variants use the variant with the lowest cost per request first.
         self._order = [index for index in cheapest_first(lots) if not lots[index].stays]
 
     def _of(self, values: Sequence[float]) -> float:
-        """Sum of a value over all rental units that are reserved."""
+        """Sum of a value per rental unit over all reserved units."""
         return sum(count * value for count, value in zip(self._reserved, values, strict=True))
 
     def wanted(self, requests_per_second: float) -> list[int]:
-        """Rental units needed for a request rate within the SLOs: reserved ones, then the cheapest available ones."""
+        """Rental units needed for a request rate within the SLOs: reserved units, then the cheapest available units."""
         counts, room = list(self._reserved), dict(self._room)
         missing, replicas = requests_per_second - self._capacity, self._missing
         spot = self.elasticity.spot_share * requests_per_second
@@ -160,11 +160,11 @@ class Look:
     second : float
         Time of day [s].
     arriving, served : float
-        Arriving and served requests [1/s].
+        Rates of arriving and of served requests [1/s].
     promised : float
         SLO capacity of the serving rental units [1/s].
     in_flight, in_flight_at_target : float
-        Running and queued requests, and their number at the target [1].
+        Number of running and queued requests, and its target value for the autoscaler [1].
     """
 
     second: float
@@ -235,9 +235,9 @@ def play(
     hours : int
         Length of the day [h].
     fleet : RentedFleet
-        Fleet.
+        Simulated fleet.
     decide : callable
-        Autoscaler.
+        Autoscaler: function that returns the wanted rental units at a poll.
     start : sequence of int
         Number of rental units of each type that serve requests at the start [1].
     target : float
@@ -251,7 +251,7 @@ def play(
     -------
     SimulatedDay
         Simulated day. Requests are treated as a continuous flow: arrivals are shared in proportion to capacity, and the
-        excess queues. Between two polls, either all requests meet the SLOs or none do. Latencies apply to the steady
+        excess queues. Between two polls, either all requests meet the SLOs or none do. Latencies are those of a steady
         load.
     """
     elasticity, lots = fleet.elasticity, fleet.lots
@@ -323,7 +323,7 @@ def play(
 def _taken_back(
     orders: Sequence[tuple[int, int, int]], index: int, count: int
 ) -> tuple[list[tuple[int, int, int]], int]:
-    """Cancel rental units of a type that are starting, the latest first. Return the remaining orders and excess."""
+    """Cancel ``count`` starting rental units of a type, latest first. Return the other orders and the excess count."""
     left: list[tuple[int, int, int]] = []
     for ready, which, ordered in reversed(orders):
         back = min(count, ordered) if which == index else 0
@@ -382,13 +382,13 @@ def plan(
     needed : sequence of float
         Largest load of each hour [1/s]; the day repeats.
     elasticity : Elasticity
-        Startup time, which is paid; availability of spot rental units; and their maximum share of the capacity.
+        Startup time, which is paid; availability of spot rental units; and maximum share of spot units in the capacity.
     stock : mapping of str to int
         Maximum number of accelerators at the same time, by chip; unlimited if missing [1].
     min_replicas : int
         Minimum number of replicas in every hour [1].
     constant : bool
-        True for equal numbers in every hour.
+        True for equal numbers of rental units in every hour.
 
     Returns
     -------
@@ -400,13 +400,13 @@ def plan(
     InputError
         If the solver finds no solution in time.
     NothingFitsError
-        If too few GPUs are available; the message contains their capacity.
+        If too few GPUs are available; the message contains the capacity of the available GPUs.
 
     Notes
     -----
-    For rental units i and hours h, minimize sum_ih c_i (x_ih + T s_ih). The start-ups are s_ih >= x_ih - x_i,h-1, and
-    T is the start-up time [h]. Reserved units have equal x_ih in all hours. The constraint is
-    sum_i q_i x_ih >= needed_h.
+    For types i of rental units and hours h, minimize sum_ih c_i (x_ih + T s_ih). A type has x_ih units, each with the
+    hourly cost c_i and the capacity q_i. The start-ups are s_ih >= x_ih - x_i,h-1, and T is the start-up time [h].
+    Reserved types have equal x_ih in all hours. The constraint is sum_i q_i x_ih >= needed_h.
 
     The problem equals the unit commitment problem of power plants (Padhy, 2004), solved by HiGHS.
     """
@@ -417,7 +417,7 @@ def plan(
     taken = [index for index in range(len(lots)) if not _is_dominated(index, lots, serving, stock)]
     hours = 1 if constant else len(needed)
     demand = np.array([max(needed)] if constant else needed)
-    # One variable per unit and hour, or per reserved unit, followed by the startups of the others.
+    # One variable per reserved unit, or per other unit and hour, followed by the startups of the other units.
     columns, starts, count = dict[tuple[int, int], int](), dict[tuple[int, int], int](), 0
     for index in taken:
         stays = lots[index].stays
@@ -450,10 +450,10 @@ def plan(
         least.append(0.0)
     entries = [(number, column, value) for number, row in enumerate(rows) for column, value in row.items()]
     where, which, values = zip(*entries, strict=True)
-    # HiGHS of SciPy 1.13 takes no other integers.
+    # HiGHS in SciPy 1.13 accepts only 32-bit integers.
     places = np.array(where, np.int32), np.array(which, np.int32)
     matrix = coo_array((values, places), shape=(len(rows), size)).tocsr()
-    # No hour needs more units of one type than serve the largest hour alone.
+    # No hour needs more units of a type than the number that serves the whole load of the busiest hour.
     upper = np.full(size, np.inf)
     for (index, hour), column in columns.items():
         lot, busiest = lots[index], max(demand) if lots[index].stays else demand[hour]
@@ -544,8 +544,8 @@ class PooledDay(NamedTuple):
     ) -> PooledDay | None:  # fmt: skip
         """Disaggregated deployment for the largest load of each hour [1/s].
 
-        None if the deployment costs at least ``limit`` in the busiest hour [USD/h], or needs too many instances for a
-        quick search.
+        The result is None if the deployment costs at least ``limit`` in the busiest hour [USD/h], or needs too many
+        instances for a quick search.
         """
         busiest = max(needed)
         try:
@@ -573,7 +573,7 @@ class PooledDay(NamedTuple):
     def sentences(
         self, dollars: float, ways: Collection[Way], elasticity: Elasticity, stock: Mapping[str, int], min_replicas: int
     ) -> list[str]:
-        """Text on the cost of disaggregated serving compared with aggregated serving [USD]; empty if it is not cheaper.
+        """Text on the cost of disaggregated compared with aggregated serving [USD]; empty if it is not lower.
 
         Prefill and decode instances are planned separately with :func:`inference_econ.extras.fleets.day.plan`.
         """
@@ -635,7 +635,7 @@ class DayOfFleet(Shown):
     elasticity : Elasticity
         Scaling behavior of replicas.
     left_out : tuple of str
-        Chips that cannot meet the SLOs, with reasons. Disaggregated deployments are included if they would be cheaper.
+        Messages on chips that cannot meet the SLOs, and on disaggregated deployments that would be cheaper.
     """
 
     page = "extras.fleets.day_page:FleetPage"
@@ -707,7 +707,7 @@ class DayOfFleet(Shown):
         ]
 
     def _scaling(self) -> list[dict[str, Any]]:
-        """Autoscaler settings of each rental unit. Rental units that are used first take their part of the metric."""
+        """Autoscaler settings of each type of rental unit, with the load that the types used before it serve."""
         day, before, told = self.runs["autoscaled"], 0.0, dict[int, dict[str, Any]]()
         for place in cheapest_first(self.lots):
             lot = self.lots[place]
@@ -763,7 +763,7 @@ def fleet(
     targets : Targets
         SLOs.
     stock : mapping of str to int, optional
-        Most accelerators at once by chip [1]; unlimited by default.
+        Maximum number of accelerators at the same time, by chip [1]; unlimited by default.
     ways : collection of {'reserved', 'on_demand', 'spot', 'owned'}
         Pricing models; all kinds of rent by default.
     policy : {'in_flight', 'rate', 'utilization'}
@@ -779,7 +779,7 @@ def fleet(
     elasticity : Elasticity, optional
         Scaling behavior of replicas; by default ``scenarios/assumptions/elasticity``.
     progress : callable, optional
-        Receives the completed share.
+        Function that receives the completed share of the work [1].
 
     Returns
     -------
@@ -897,7 +897,7 @@ def rates_by_hour(arrivals: Arrivals) -> tuple[float, ...]:
 
     Notes
     -----
-    A last hour is dropped if less than half of it is known.
+    An incomplete last hour is dropped if its rates cover less than half an hour.
 
     Examples
     --------
@@ -925,12 +925,12 @@ def check_day(
     day: Sequence[float], policy: str, target: float | None, min_replicas: int, ways: Collection[str],
     counted: str = "requests/s", option: str = "rates", policies: Sequence[str] = POLICIES,
 ) -> None:  # fmt: skip
-    """Reject invalid loads of a day, which come from an option, and policies that are not supported.
+    """Reject invalid hourly loads, which come from ``option``, and invalid settings of a day.
 
     Raises
     ------
     InputError
-        If a value is invalid; the message names it.
+        If a value is invalid; the message names the setting.
     """
     if not 2 <= len(day) <= MOST_HOURS:
         entry = "a rate" if option == "rates" else option

@@ -29,7 +29,7 @@ class FleetPage(AnswerPage[DayOfFleet]):
     proportional = False
 
     def tables(self) -> Sequence[Table]:
-        """Tables of the fleet, the cost of each way to run it, and the hours."""
+        """Tables of the rental units, the cost of constant, autoscaled and planned fleets, and the hours."""
         answer = self.answer
         records = answer.lot_records()
         counts = [_range(record["rental_units_by_hour"]) for record in records]
@@ -155,7 +155,7 @@ def lot_prices(lots: Iterable[CapacityBlock]) -> list[str]:
 
 #: Hours per day [1].
 _DAY = 24
-#: Legend of the fleets of a day.
+#: Legend of the constant, autoscaled and planned fleets.
 _RUNS = ("planned", "autoscaled", "constant")
 
 
@@ -167,7 +167,7 @@ def _steps(label: str, values: Iterable[float]) -> PlotSeries:
 
 
 def _percent(share: float) -> str:
-    """Percentage with two digits. Rounding errors of the solver give 0."""
+    """Percentage with two digits. Shares as small as rounding errors of the solver are shown as 0."""
     return f"{100 * share:.2g}" if share > 1e-6 else "0"
 
 

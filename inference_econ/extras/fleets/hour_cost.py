@@ -21,11 +21,11 @@ class HourCost(Shown):
     Attributes
     ----------
     hardware : HardwareSpec
-        Accelerator.
+        Owned accelerator.
     purchase_dollars : float
         Purchase price with its share of host and network [USD].
     terms : Ownership
-        Terms of use and payment.
+        Lifetime, utilization, power and financing of the accelerator.
     board_watts : float
         Power of the accelerator under load [W].
     parts : money.HourCostByCause
@@ -94,13 +94,13 @@ def hour_cost(
     Parameters
     ----------
     hardware : spec, name or path
-        Accelerator.
+        Owned accelerator.
     purchase_dollars : float, optional
         Purchase price with its share of host and network [USD]; by default the price in the file of the chip.
     board_watts : float, optional
         Power under load [W]; by default the power in the file of the chip.
     terms : Ownership, optional
-        Terms of use and payment; by default ``scenarios/assumptions/ownership``.
+        Lifetime, utilization, power and financing; by default ``scenarios/assumptions/ownership``.
     grid : Grid, optional
         Electricity grid, for emissions (:func:`inference_econ.inputs.economic_defaults.grid`).
 

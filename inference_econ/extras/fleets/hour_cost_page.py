@@ -19,7 +19,7 @@ class HourCostPage(AnswerPage[HourCost]):
     proportional = False
 
     def tables(self) -> Sequence[Table]:
-        """Table of costs by cause, and of a node."""
+        """Table of the hourly cost by cause, with notes on the cost of a node and on power."""
         cost, chip, total = self.answer, self.answer.hardware, float(self.answer.parts.total)
         parts = {name: float(value) for name, value in cost.parts._asdict().items()}
         rows = [(_PARTS[name], f"{value:.3f}", f"{100 * value / total:.0f}") for name, value in parts.items()]

@@ -28,12 +28,11 @@ from inference_econ.serving.simulation.arrivals import Counts
 Way = Literal["generation", "synchronous", "one_step_off", "asynchronous"]
 #: Maximum number of simulated layouts per chip [1].
 _PLAYED = 3
-#: Number of simulated batches if unfinished trajectories continue in the next batch, and of measured ones among them
-#: [1].
+#: Numbers of simulated and of measured batches if unfinished trajectories continue in the next batch [1].
 _BATCHES, _MEASURED = 8, 4
 #: Number of simulated batches of a stream [1]. The first and the last are not measured.
 _STREAMED = 4
-#: Points of a curve over the time of a batch [1].
+#: Number of equal time intervals of a batch for :class:`BatchCurve` [1].
 _POINTS = 200
 #: Run time per request with cache blocks [s], run time per instance that a request can choose [s], and memory per
 #: request [B].
@@ -66,7 +65,7 @@ class Batch:
     max_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        """Reject batches that are not possible."""
+        """Reject numbers that are out of range."""
         for name in ("prompts", "samples", "concurrency", "max_tokens"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -116,7 +115,7 @@ class Batch:
 
 
 class Trajectories(NamedTuple):
-    """Trajectories, arrays of shape (n,)."""
+    """Prompts and token counts of n trajectories, as arrays of shape (n,)."""
 
     name: Counts
     """Name of the prompt, shared by its samples."""
@@ -132,7 +131,7 @@ class Trajectories(NamedTuple):
         return Trajectories(*(values[order] for values in self))
 
     def dealt(self, instances: int) -> Trajectories:
-        """Order in which instances receive prompts round-robin, so that all samples of a prompt go to one instance."""
+        """Reorder trajectories for round-robin routing, so that all samples of a prompt go to one instance."""
         _, group = np.unique(self.name, return_inverse=True)
         together = np.argsort(group, kind="stable")
         sample = np.empty_like(group)
@@ -141,10 +140,10 @@ class Trajectories(NamedTuple):
 
 
 class BatchCurve(NamedTuple):
-    """Means over equal parts of a batch, arrays of shape (n,)."""
+    """Concurrency and throughput of a batch, as means over equal time intervals, arrays of shape (n,)."""
 
     seconds: Array
-    """Middle of each part [s]."""
+    """Middle of each time interval [s]."""
     in_flight: Array
     """Concurrent trajectories [1]."""
     tokens_per_second: Array
@@ -152,7 +151,7 @@ class BatchCurve(NamedTuple):
 
     @classmethod
     def of(cls, trace: Trace) -> BatchCurve:
-        """Curve of a run whose requests start together."""
+        """Concurrency and throughput of a simulated run whose requests start together."""
         end = trace.arrival + trace.e2e
         edges = np.linspace(0.0, float(end.max()), _POINTS + 1)
         begin, first = trace.arrival + trace.wait, trace.arrival + trace.ttft
@@ -176,14 +175,14 @@ class BatchCurve(NamedTuple):
 
 
 def _held(begin: Array, end: Array, weight: Array, edges: Array) -> Array:
-    """Integral of weighted intervals between the edges."""
+    """Integral of the weights of active requests over time, between consecutive ``edges``."""
     until = [float(np.sum(weight * np.clip(edge - begin, 0.0, end - begin))) for edge in edges]
     return np.diff(until)
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """Simulated batch, which is the mean of several batches if trajectories continue in the next one.
+    """Simulated batch; the mean of several batches if unfinished trajectories continue in the next batch.
 
     Attributes
     ----------
@@ -196,7 +195,7 @@ class Generation:
     written_tokens : float
         Generated tokens of all trajectories [tokens].
     curve : BatchCurve
-        Curve of the last simulated batch.
+        Concurrency and throughput of the last simulated batch.
     """
 
     seconds: float
@@ -214,17 +213,17 @@ class RolloutRun:
     Attributes
     ----------
     service : Service
-        One instance.
+        One generating instance.
     instances : int
-        Generating instances [1].
+        Number of generating instances [1].
     generation : Generation
         Simulated batch.
     accelerators : int
-        Paid accelerators [1].
+        Number of paid accelerators [1].
     way : str
         Use of the chips. ``generation``: no learner. ``synchronous``: all chips generate, then all learn.
-        ``one_step_off``: some chips learn from a batch while others generate the next. ``asynchronous``: each
-        trajectory starts when another ends.
+        ``one_step_off``: some chips learn from a batch while other chips generate the next batch. ``asynchronous``: a
+        new trajectory starts whenever a trajectory ends.
     learner_gpus : int
         Number of chips that learn [1].
     learning_seconds : float
@@ -290,11 +289,11 @@ class Rollout(Shown):
     Attributes
     ----------
     runs : tuple of RolloutRun
-        Runs, cheapest first.
+        Deployments, cheapest first.
     batch : Batch
         Generated batch.
     learner : Learner or None
-        Learner.
+        Learner; None if the chips only generate.
     """
 
     page = "extras.fleets.rollout_page:RolloutPage"
@@ -347,13 +346,13 @@ def rollout(
     Parameters
     ----------
     offers : sequence of Candidate or Services
-        Candidates on one or several chips (``market``) for the lengths in question; disaggregated ones are ignored.
+        Candidates on one or several chips (``market``) for the given lengths; disaggregated candidates are ignored.
     gpus : int
         Available chips [1].
     prompts, samples : int
-        Prompts per batch, and samples per prompt, which share its cache [1].
+        Prompts per batch, and samples per prompt [1]. Samples of a prompt share its KV cache.
     concurrency : int, optional
-        Most concurrent trajectories [1]; all by default.
+        Maximum number of concurrent trajectories [1]; all by default.
     finished : float
         Share of finished trajectories that ends a batch [1]. Unfinished trajectories continue in the next batch after
         recomputation, because weights have changed.
@@ -364,14 +363,14 @@ def rollout(
     most : int
         Number of deployments [1].
     progress : callable, optional
-        Receives the completed share.
+        Function that receives the completed share of the work [1].
 
     Returns
     -------
     Rollout
-        Deployments. Every request of a batch is simulated, including its tail. With a learner, the fastest layout of
-        each chip is evaluated in two ways: generation and learning alternate on all chips, or they share the chips so
-        that neither side waits.
+        Deployments. Every request of a batch is simulated, including the tail of the batch. With a learner, the fastest
+        layout of each chip is evaluated in two ways: generation and learning alternate on all chips, or each has a part
+        of the chips so that neither waits.
 
     Raises
     ------
@@ -436,7 +435,7 @@ class Learner:
     Attributes
     ----------
     terms : Learning
-        Efficiency.
+        Assumptions on efficiency, arithmetic and memory of training.
     flops_per_token : float
         Arithmetic per token [FLOP].
     flops_per_second : float
@@ -569,7 +568,7 @@ class _Instances:
         return server if server.cache is not None else replace(server, slots=self.service.slots)
 
     def generate(self, instances: int) -> Generation:
-        """Simulate a batch, or the mean of several batches if trajectories continue in the next one."""
+        """Simulate a batch, or the mean of several batches if unfinished trajectories continue in the next batch."""
         batch = self.batch
         if batch.finished == 1.0:
             return self._played(batch.drawn, instances)[0]
@@ -586,7 +585,7 @@ class _Instances:
         return replace(made[-1], **means)
 
     def stream(self, instances: int) -> Generation:
-        """Batch of a stream in which a new trajectory starts whenever one ends, at the concurrency of a batch."""
+        """Batch of a stream: whenever a trajectory ends, a new trajectory starts, at the concurrency of a batch."""
         whole, batch = self.batch.trajectories, self.batch
         drawn = batch.draw(_STREAMED * batch.prompts, 0)
         trace = self._trace(drawn.dealt(instances), instances, batch.concurrency or whole, (_STREAMED - 1) * whole)

@@ -145,7 +145,7 @@ def keda(deployment: LaunchPlan, size: int) -> str:
     Raises
     ------
     InputError
-        As in :func:`kubernetes`; or if the result has no scaling, or the engine lacks the metrics.
+        If :func:`kubernetes` raises this error, the plan has no autoscaler settings, or the engine lacks the metrics.
     """
     scaling, instance = _scaling(deployment, "keda"), deployment.instances[0]
     if instance.engine.name not in _METRICS:
@@ -164,12 +164,12 @@ def keda(deployment: LaunchPlan, size: int) -> str:
 
 
 def llm_d_autoscaling(deployment: LaunchPlan, size: int) -> str:
-    """Write the manifest of :func:`kubernetes` with a HorizontalPodAutoscaler managed by llm-d, cheap variants first.
+    """Write the manifest of :func:`kubernetes` with a HorizontalPodAutoscaler of llm-d, cheapest variant first.
 
     Raises
     ------
     InputError
-        As in :func:`keda`; or if the engine is not vLLM.
+        If :func:`keda` raises this error, or the engine is not vLLM.
     """
     scaling, instance = _scaling(deployment, "llm-d-autoscaling"), deployment.instances[0]
     if instance.engine.name != "vllm":
@@ -179,12 +179,12 @@ def llm_d_autoscaling(deployment: LaunchPlan, size: int) -> str:
 
 
 def _scaling(deployment: LaunchPlan, form: str) -> Scaling:
-    """Scaling of the instances over a day.
+    """Autoscaler settings of the instances.
 
     Raises
     ------
     InputError
-        If the result has no scaling.
+        If the plan has no autoscaler settings.
     """
     if deployment.scaling is None:
         raise InputError(
@@ -210,7 +210,7 @@ def leader_worker_set(deployment: LaunchPlan, size: int) -> str:
 
 
 def _group_pod(instance: Instance, size: int, *, serves: bool) -> list[Record]:
-    """Pod of a group: the leader listens, and workers receive its address."""
+    """Pod template of a LeaderWorkerSet group: the leader listens, and workers receive the address of the leader."""
     values = _values(instance)
     if machines(instance, size) > 1:
         machine = InstanceMachine(Expanded("$LWS_WORKER_INDEX"), Expanded("$LWS_LEADER_ADDRESS"))
@@ -278,7 +278,7 @@ def dynamo(deployment: LaunchPlan, size: int) -> str:
     runtime, module = _DYNAMO[engine.name]
     image, workers = engine.named_image or f"nvcr.io/nvidia/ai-dynamo/{runtime}:{DYNAMO}", []
     for instance in deployment.instances:
-        # Worker options are those of the engine; if it reads a file, they are those of Dynamo.
+        # Dynamo workers accept the options of the engine. TensorRT-LLM workers read the engine options from a file.
         mode, file = [] if instance.role == "both" else ["--disaggregation-mode", instance.role], ""
         words = list(instance.words[len(instance.engine.launch.program) :])
         if instance.engine.name == "vllm":
@@ -308,7 +308,7 @@ def dynamo(deployment: LaunchPlan, size: int) -> str:
 
 
 def _alone(deployment: LaunchPlan, form: str) -> Instance:
-    """Kind of instance of a deployment that has a single kind.
+    """Return the only kind of instance in a deployment.
 
     Raises
     ------

@@ -1,1 +1,1 @@
-"""Studies of other publications: claims, attention layers, and methods to prefill one prompt."""
+"""Studies of published results: claims of papers, latent attention, and methods to prefill one prompt."""

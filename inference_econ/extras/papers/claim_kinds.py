@@ -1,4 +1,4 @@
-"""Scenarios with claims of publications: published values, and the predicted quantities to compare."""
+"""Scenarios that compare claims of publications with predictions."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ def _check_parts(read: str, parts: tuple[str, ...]) -> None:
 
 
 class FrontierReading(Spec):
-    """Quantity at one point of a frontier."""
+    """Predicted quantity at one point of a frontier."""
 
     kind: Literal["frontier"]
     """Kind of quantity."""
     settings: Settings = Field(default_factory=Settings)
-    """Settings that differ from the basis."""
+    """Settings that override those of the basis (published study or today's profiles)."""
     series: Annotated[tuple[str, str], Field(strict=False)] | None = None
-    """Scenario of frontiers and label of one of its series, which has all other settings."""
+    """Name of a frontier scenario, and label of one of its series, which provides all settings that are not given."""
     read: Literal["speed", "cost", "chips", "power", "joules", "batch", "utilization", "share", "balance"]
-    """Quantity at the point.
+    """Quantity to compute at the selected point.
 
-    Services and decode steps: tokens/s per user, USD per million output tokens, chips, output tokens/s per megawatt of
-    facility power, or board joules per output token. Decode steps only: sequences, utilization of peak arithmetic,
-    share of parts in the step, or ratio of arithmetic to memory time (with or without overlap).
+    For services and decode steps: tokens/s per user, USD per million output tokens, chips, output tokens/s per megawatt
+    of facility power, or board joules per output token. For decode steps only: sequences, utilization of peak
+    arithmetic, share of parts in the step, or ratio of arithmetic to memory time (with or without overlap).
     """
     parts: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Parts of the step whose share is summed."""
+    """Parts of the step whose shares of the step time are added."""
     at: Literal["fastest", "cheapest", "preferred"] = "fastest"
-    """Point of the frontier. Eq. (45) with an exponent of three defines the preferred one."""
+    """Point of the frontier. The preferred point maximizes speed^3 / price (eq. 45)."""
     cost: Positive | None = None
     """Alternative to ``at``: the fastest point up to this cost [USD per 1e6 tokens]."""
     times_cheapest: Annotated[float, Field(ge=1, allow_inf_nan=False)] | None = None
@@ -59,39 +59,40 @@ class FrontierReading(Spec):
 
 
 class ToyReading(Spec):
-    """Quantity of the fastest instance of the toy model (eqs. 13 to 17)."""
+    """Predicted quantity of the fastest instance of the toy model (eqs. 13 to 17)."""
 
     kind: Literal["toy"]
     """Kind of quantity."""
     settings: Settings = Field(default_factory=Settings)
-    """Settings that differ from the basis."""
+    """Settings that override those of the basis (published study or today's profiles)."""
     read: Literal["speed", "asymptotic_speed", "chips", "cost", "least_cost"]
-    """Quantity of the instance.
+    """Quantity of the instance to compute.
 
-    For tokens/s, the result is exact (eq. 14) or the limit for large instances (eq. 18). The result may also be the
-    number of chips, or the USD per million tokens (total, or for arithmetic only).
+    ``speed`` is exact (eq. 14) and ``asymptotic_speed`` is the limit for large instances (eq. 18) [tokens/s]. ``chips``
+    is the number of chips. ``cost`` is the total cost and ``least_cost`` the cost of arithmetic only [USD per 1e6
+    tokens].
     """
     reductions: Positive = 4
     """All-reduces per layer [1]."""
     hop: Seconds
-    """Latency between neighbors [s]."""
+    """Latency of a message between neighboring chips [s]."""
 
 
 class StepReading(Spec):
-    """Quantity of one step of one deployment."""
+    """Predicted quantity of one step of one deployment."""
 
     kind: Literal["step"]
     """Kind of quantity."""
     settings: Settings = Field(default_factory=Settings)
     """Settings that differ from the basis, including the deployment (``tp``, ``dp``, ``ep``, ``pp``, ``batch``)."""
     read: Literal["seconds", "utilization", "balance", "intensity", "share"]
-    """Quantity of the step.
+    """Quantity of the step to compute.
 
     The quantities are time, utilization of peak arithmetic, ratio of arithmetic to memory time, FLOP per byte, and
     share of parts in the step.
     """
     parts: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Parts of the step whose share is summed."""
+    """Parts of the step whose shares of the step time are added."""
     rows: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Rows of the operator table that are included in the ratio or the intensity; by default, all rows."""
     prompt: Count | None = None
@@ -108,7 +109,7 @@ class StepReading(Spec):
 
 
 class SquareRootReading(Spec):
-    """Speed of a model from the speed of another one, by eq. (19) [tokens/s].
+    """Speed of a model, scaled from the speed of a reference model by eq. (19) [tokens/s].
 
     The speed falls with the square root of the parameters.
     """
@@ -118,13 +119,13 @@ class SquareRootReading(Spec):
     model: str
     """Name or path of the model."""
     reference: str
-    """Model with known speed."""
+    """Name or path of the model with known speed."""
     speed: Positive
     """Speed of the reference model [tokens/s]."""
 
 
 class AttentionReading(Spec):
-    """Memory, work and time of attention."""
+    """Predicted memory, work or time of attention."""
 
     kind: Literal["attention"]
     """Kind of quantity."""
@@ -140,7 +141,7 @@ class AttentionReading(Spec):
         "layer_bytes",
         "layer_seconds",
     ]
-    """Quantity of attention.
+    """Quantity of attention to compute.
 
     - ``cache_bytes``: cache of the batch [B].
     - ``token_cache_bytes``: cache per token of context [B].
@@ -161,7 +162,7 @@ class AllReduceReading(Spec):
     kind: Literal["all_reduce"]
     """Kind of quantity."""
     settings: Settings = Field(default_factory=Settings)
-    """Settings that differ from the basis."""
+    """Settings that override those of the basis (published study or today's profiles)."""
     ranks: Count
     """Chips in the all-reduce [1]."""
     size: Bytes
@@ -174,7 +175,7 @@ class RoundReading(Spec):
     kind: Literal["round"]
     """Kind of quantity."""
     settings: Settings = Field(default_factory=Settings)
-    """Settings that differ from the basis."""
+    """Settings that override those of the basis (published study or today's profiles)."""
     acceptance: Probability
     """Acceptance rate of draft tokens [1]."""
     drafted: Annotated[int, Field(ge=1, le=64)]
@@ -184,13 +185,13 @@ class RoundReading(Spec):
 class PoolsReading(Spec):
     """Cost ratio of aggregated to disaggregated serving at equal speed [1].
 
-    Speeds are evenly spaced, up to 80% of the highest speed that both arrangements reach.
+    Ratios are computed at evenly spaced speeds, up to 80% of the highest speed that both kinds of serving reach.
     """
 
     kind: Literal["pools"]
     """Kind of quantity."""
     read: Literal["median", "largest"]
-    """Median or largest ratio over the speeds."""
+    """Median or largest cost ratio over all speeds."""
     settings: Settings = Field(default_factory=Settings)
     """Settings that differ from the basis, including lengths and the ``ttft`` SLO."""
 
@@ -201,19 +202,19 @@ class ChainReading(Spec):
     kind: Literal["chain"]
     """Kind of quantity."""
     settings: Settings = Field(default_factory=Settings)
-    """Settings that differ from the basis; if hardware is set, it determines both arithmetic rates."""
+    """Settings that differ from the basis. If given, the rate of ``hardware`` replaces ``matmul`` and ``attention``."""
     read: Literal["speedup", "over_single", "traffic", "first_part", "largest_loss", "share_best"]
-    """Quantity of the chain.
+    """Quantity of the chain to compute.
 
     - ``speedup``: time of all-gather over the time of the chain [1].
     - ``over_single``: time of a single process over the time of the chain [1].
     - ``traffic``: traffic of all-gather over the traffic of the chain [1].
     - ``first_part``: share of the prompt on the first process [1].
-    - ``largest_loss``: largest ratio of the time of the rule's choice to the best time [1].
-    - ``share_best``: share of cases in which the rule's choice is as fast as any [1].
+    - ``largest_loss``: largest ratio of the time of the rule's choice to the time of the best choice [1].
+    - ``share_best``: share of cases in which the rule's choice is as fast as the best choice [1].
     """
     processes: Annotated[tuple[Annotated[int, Field(ge=1, le=64)], ...], Field(min_length=1, strict=False)]
-    """Number of processes of the chain, or the choices of the rule: one, two and many [1]."""
+    """Number of processes of the chain, or three numbers from which the rule chooses: one, two and many [1]."""
     prompts: Annotated[tuple[Count, ...], Field(min_length=1, strict=False)]
     """Prompt lengths [tokens]."""
     links: Annotated[tuple[BytesPerSecond, ...], Field(min_length=1, strict=False)]
@@ -251,23 +252,23 @@ Reading = Annotated[
 
 
 class Value(Spec):
-    """Plain number."""
+    """Predicted quantity as such, not a ratio or exponent."""
 
     kind: Literal["value"]
     """Kind of measure."""
     of: Reading
-    """Quantity."""
+    """Predicted quantity."""
 
 
 class Ratio(Spec):
-    """Ratio of two numbers."""
+    """Ratio of two predicted quantities."""
 
     kind: Literal["ratio"]
     """Kind of measure."""
     of: Reading
-    """Numerator."""
+    """Numerator of the ratio."""
     over: Reading
-    """Denominator."""
+    """Denominator of the ratio."""
 
 
 class Exponent(Spec):
@@ -276,11 +277,11 @@ class Exponent(Spec):
     kind: Literal["exponent"]
     """Kind of measure."""
     of: Reading
-    """Number at the second point."""
+    """Quantity at the second point of the power law."""
     over: Reading
-    """Number at the first point."""
+    """Quantity at the first point of the power law."""
     by: Annotated[float, Field(gt=1, allow_inf_nan=False)]
-    """Ratio of the second point to the first [1]."""
+    """Ratio of the varied input at the second point to that at the first point [1]."""
 
 
 Measure = Annotated[Value | Ratio | Exponent, Field(discriminator="kind")]
@@ -290,11 +291,11 @@ class Published(Spec):
     """Published value or bounds, as text to preserve digits."""
 
     value: Printed | None = None
-    """Value."""
+    """Published value, if the publication gives no bounds."""
     at_least: Printed | None = None
-    """Lower bound."""
+    """Published lower bound."""
     at_most: Printed | None = None
-    """Upper bound."""
+    """Published upper bound."""
 
     def _check_fields(self) -> None:
         bounds = self.at_least is not None or self.at_most is not None
@@ -306,7 +307,7 @@ class Published(Spec):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Lower and upper bound; equal for a value."""
+        """Lower and upper bound; both are ``value`` if ``value`` is given."""
         if self.value is not None:
             return float(self.value), float(self.value)
         return float(self.at_least or 0), float(self.at_most or "inf")
@@ -320,7 +321,7 @@ class Claim(Spec):
     claim: str = Field(min_length=1)
     """Claim in our own words."""
     where: str = Field(min_length=1)
-    """Section, equation or table."""
+    """Section, equation or table of the publication."""
     published: Published
     """Published values, for comparison only."""
     unit: str = ""
@@ -336,10 +337,10 @@ class Claim(Spec):
 
 
 class BasisSpec(Spec):
-    """Settings and names under which all claims of a file are computed: the basis of the predictions."""
+    """Basis of the predictions: settings and names that apply to all claims of a file."""
 
     settings: Settings = Field(default_factory=Settings)
-    """Settings for all claims; a claim may override them."""
+    """Settings for all claims. Settings of a claim override these settings."""
     names: dict[str, str] = Field(default_factory=dict)
     """Names of models and hardware that replace those in the claims."""
 
@@ -350,13 +351,13 @@ class ClaimsAsk(Spec):
     kind: Literal["claims"]
     """Kind of scenario."""
     seed: str = Field(min_length=1)
-    """Publication."""
+    """Title of the publication."""
     paper: BasisSpec
     """Basis with the preset of the published study, or the publication's own constants."""
     today: BasisSpec
     """Basis with today's profiles."""
     claims: Annotated[tuple[Claim, ...], Field(min_length=1, strict=False)]
-    """Claims."""
+    """Claims of the publication."""
 
     def _check_fields(self) -> None:
         names = [claim.id for claim in self.claims]

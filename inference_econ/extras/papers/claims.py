@@ -76,12 +76,12 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Claim with predictions.
+    """Claim with its predictions.
 
     Attributes
     ----------
     seed : str
-        Publication.
+        Title of the publication.
     claim : Claim
         Claim with its published value.
     ours : mapping of str to float
@@ -96,7 +96,7 @@ class Finding:
     missing: Mapping[Basis, str]
 
     def holds(self, basis: Basis) -> bool | None:
-        """Check whether the claim is true under a basis; None if the basis does not apply."""
+        """Check whether the claim is true under a basis; None if the claim has no prediction under this basis."""
         if basis not in self.claim.bases:
             return None
         return basis in self.ours and met(self.ours[basis], self.claim.published, self.claim.tolerance)
@@ -136,7 +136,7 @@ class Ledger(Study):
     Attributes
     ----------
     findings : tuple of Finding
-        Findings in the order of the publications.
+        Claims with predictions, grouped by publication.
     sources : tuple of UsedSource
         Sources of published values and settings.
     """
@@ -175,17 +175,17 @@ def met(ours: float, published: Published, tolerance: float) -> bool:
 #: Thresholds of the rule in section 7.2 of the summary: lengths [tokens] and a bandwidth [B/s].
 _SHORT, _MIDDLE, _LONG, _SLOW = 1000, 4000, 8000, 1e9
 
-#: Largest ratio of times that are treated as equal [1].
+#: Maximum ratio of two times that are treated as equal [1].
 _AS_FAST = 1.01
 
 
 def picked(prompt: float, link: float) -> int:
-    """Choice of the rule in section 7.2 of the summary: 0 for one process, 1 for two, and 2 for many.
+    """Number of processes that the rule in section 7.2 of the KV-Runahead summary selects: 0 means one, 1 two, 2 many.
 
     Parameters
     ----------
     prompt : float
-        Prompt [tokens].
+        Prompt length [tokens].
     link : float
         Bandwidth between processes, one way [B/s].
 
@@ -205,16 +205,16 @@ def of_a_chain(reading: ChainReading, model: ModelSpec, rate: float | None = Non
     Parameters
     ----------
     reading : ChainReading
-        Quantity and machine.
+        Quantity to compute, and constants of the machine.
     model : ModelSpec
         Model with one kind of layer.
     rate : float, optional
-        Arithmetic rate that replaces both rates of the reading [FLOP/s].
+        Arithmetic rate that replaces ``reading.matmul`` and ``reading.attention`` [FLOP/s].
 
     Returns
     -------
     float
-        Ratio of times, or share of cases [1].
+        Value of ``reading.read`` [1].
 
     Raises
     ------
@@ -242,7 +242,7 @@ def of_a_chain(reading: ChainReading, model: ModelSpec, rate: float | None = Non
 
 @lru_cache(maxsize=256)
 def _loss(work: LayerWork, machine: ProcessRates, prompt: float, choices: tuple[int, ...]) -> float:
-    """Time of the rule's choice over the time of the best choice [1]."""
+    """Time with the number of processes that the rule selects, over the time with the best number [1]."""
     times = [_seconds(work, machine, prompt, processes) for processes in choices]
     return times[picked(prompt, machine.link_bytes_per_second)] / min(times)
 
@@ -259,8 +259,8 @@ def _seconds(work: LayerWork, machine: ProcessRates, prompt: float, processes: i
     return float(formulas.chain_seconds(work, machine, parts))
 
 
-#: Share of the common speed range in which cost ratios are computed [1]. Near the end of the range, a ratio only shows
-#: that one frontier ends.
+#: Share of the common speed range in which cost ratios are computed [1]. Near the end of this range, one frontier ends,
+#: so ratios are not meaningful.
 _WITHIN = 0.8
 #: Number of speeds at which cost ratios are computed [1].
 _SPEEDS = 200
@@ -272,14 +272,14 @@ def read(reading: Reading, basis: BasisSpec) -> float:
     Parameters
     ----------
     reading : Reading
-        Number.
+        Quantity to compute.
     basis : BasisSpec
         Default settings, and replacement names of models and chips.
 
     Returns
     -------
     float
-        Number in base units.
+        Quantity in base units.
 
     Raises
     ------
@@ -291,7 +291,7 @@ def read(reading: Reading, basis: BasisSpec) -> float:
     own = getattr(reading, "settings", Settings())
     if isinstance(reading, FrontierReading) and reading.series is not None:
         own = own.over(_of_series(*reading.series))
-    # Settings completed from a basis, with its replacement names.
+    # Missing settings are those of the basis, which may also replace names.
     merged = own.over(basis.settings)
     named = {
         field: basis.names.get(name, name)
@@ -302,7 +302,7 @@ def read(reading: Reading, basis: BasisSpec) -> float:
 
 
 def _of_series(name: str, label: str) -> Settings:
-    """Settings of one series of a scenario of frontiers."""
+    """Settings of one series of a frontier scenario."""
     ask = catalog.scenario(name).ask
     series = (
         {series.label: series.settings.over(ask.common) for series in ask.series}
@@ -410,7 +410,7 @@ def _names(step: Explanation) -> str:
 
 
 def _share(seconds: Mapping[str, float], parts: tuple[str, ...]) -> float:
-    """Share of parts in a step."""
+    """Share of the given parts in the time of a step."""
     odd = next((name for name in parts if name not in seconds), None)
     if odd is not None:
         raise InputError(f"{odd!r} is not a part of a step; parts: {', '.join(seconds)}")
@@ -491,7 +491,7 @@ def _of_chain(reading: ChainReading, settings: Settings) -> float:
     return of_a_chain(reading, catalog.model(settings.model), rate)
 
 
-#: Function for each kind of number.
+#: Function that computes each kind of quantity.
 _READERS: Mapping[type, Callable[[Any, Settings], float]] = {
     FrontierReading: _of_frontier,
     ToyReading: _of_toy,
@@ -506,7 +506,7 @@ _READERS: Mapping[type, Callable[[Any, Settings], float]] = {
 
 
 def measured(measure: Measure, basis: BasisSpec) -> float:
-    """Quantity of a claim under one basis; see :func:`inference_econ.extras.papers.claims.read` for errors."""
+    """Predicted quantity of a claim under one basis. See :func:`read` for the errors."""
     number = read(measure.of, basis)
     if isinstance(measure, Value):
         return number
@@ -523,7 +523,7 @@ def claims(name: str | None = None, *, progress: Progress | None = None) -> Ledg
         Id of a claim, or a scenario of the kind ``claims`` by name or path. By default all claims of all shipped
         scenarios.
     progress : callable, optional
-        Receives the completed share and the current claim.
+        Function that receives the completed share of the work [1] and the current claim.
 
     Returns
     -------
@@ -541,7 +541,7 @@ def claims(name: str | None = None, *, progress: Progress | None = None) -> Ledg
     'does not hold'
     """
     names = [scenario_name for scenario_name in catalog.names("scenarios") if scenario_name.startswith("seeds/claims_")]
-    # The published study is the first one.
+    # The published study comes first.
     names.sort(key=lambda scenario_name: (scenario_name != "seeds/claims_study", scenario_name))
     shipped = {scenario_name: catalog.scenario(scenario_name) for scenario_name in names}
     if name is None:
@@ -624,5 +624,5 @@ def _ask(scenario: Scenario) -> ClaimsAsk:
 
 def answer_claims(run: ScenarioRun, ask: ClaimsAsk) -> Result:
     """Run a scenario of this kind."""
-    del ask  # the ask is also in the scenario of the run
+    del ask  # The scenario of the run contains the ask too.
     return run.result(study=answered(run.scenario, progress=run.progress))

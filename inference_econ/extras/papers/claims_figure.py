@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: Height per claim and per publication, and margin [inches].
 _ROW, _BETWEEN, _AROUND = 0.21, 0.45, 1.1
 
-#: Limit of the axis on both sides [1]. Values outside are drawn at the limit, with their number.
+#: Limit of the axis on both sides [1]. Marks outside the limit are drawn at the limit, with their value.
 _END = 20.0
 
 
@@ -81,7 +81,7 @@ def _group(axes: Axes, seed: str, findings: Sequence[Finding]) -> None:
 
 
 def _mark(axes: Axes, row: int, basis: Basis, share: float, *, holds: bool) -> None:
-    """Draw a mark, filled if the claim holds, and at the limit if it is outside the axis."""
+    """Draw the mark of a prediction: filled if the claim holds, and at the limit if the value is outside the axis."""
     colour, marker = _MARKS[basis]
     place = row - 0.13 if basis == "paper" else row + 0.13
     face = colour if holds else "white"
@@ -93,7 +93,7 @@ def _within_limits(share: float) -> float:
 
 
 def _beyond(axes: Axes, row: int, shares: Sequence[float]) -> None:
-    """Draw the numbers of marks outside the axis."""
+    """Draw the values of marks that are outside the axis."""
     for end, side, offset in ((_END, "right", -7), (1.0 / _END, "left", 7)):
         text = ", ".join(f"{share:.3g}" for share in shares if share != _within_limits(share) == end)
         axes.annotate(
@@ -102,7 +102,7 @@ def _beyond(axes: Axes, row: int, shares: Sequence[float]) -> None:
 
 
 def _reference(finding: Finding) -> float:
-    """Denominator of a prediction: the published value, the only bound, or the geometric mean of two."""
+    """Divisor of predictions: the published value, the only bound, or the geometric mean of two bounds."""
     low, high = finding.claim.published.bounds
     if math.isinf(high) or low == 0.0:
         return low or high

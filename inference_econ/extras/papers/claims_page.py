@@ -14,7 +14,7 @@ from inference_econ.records.sources import UsedSource, source_records
 from inference_econ.records.texts import prefixed
 from inference_econ.report.page import AnswerPage, Pieces, Table, listed
 
-#: Minimum value that is shown without decimals [1].
+#: Smallest value that is shown without decimals [1].
 _WHOLE = 1e4
 #: Units with prefixes.
 _PREFIXED = ("B", "FLOP", "s")
@@ -41,7 +41,7 @@ class ClaimsPage(AnswerPage[Ledger]):
         for seed, findings in _by_seed(self.answer):
             rows = tuple((finding.claim.id, *_numbers(finding), finding.verdict) for finding in findings)
             tables.append(Table(seed, _COLUMNS, rows, (), tuple(map(_sentence, findings))))
-        # Each source of the claims and their settings is listed once.
+        # Sources of several claims or settings are listed once.
         references = []
         for ref, record in {record["ref"]: record for record in source_records(self.answer.sources)}.items():
             if parts := [record[part] for part in ("title", "url") if record.get(part)]:
@@ -50,7 +50,7 @@ class ClaimsPage(AnswerPage[Ledger]):
         return (*tables[:-1], replace(tables[-1], notes=notes, why=(*tables[-1].why, *references)))
 
     def markdown(self) -> str:
-        """Documentation page: a section per publication, with reasons below its table."""
+        """Documentation page: one section per publication, with a table of claims, and reasons below the table."""
         parts = [_WRITTEN, *(f"{line}\n" for line in _counted(self.answer.findings))]
         for seed, findings in _by_seed(self.answer):
             rows = []
@@ -98,7 +98,7 @@ def _numbers(finding: Finding) -> tuple[str, ...]:
 
 
 def _sentence(finding: Finding) -> str:
-    """Sentence on a claim, its place in the publication, its settings, and what decides."""
+    """Sentence on a claim, its place in the publication, its settings, and the reason for its verdict."""
     claim = finding.claim
     text = f"{claim.id} ({claim.where}): {claim.claim}"
     text += f" Tolerance {100 * claim.tolerance:g} %." if claim.tolerance else ""
@@ -109,7 +109,7 @@ def _sentence(finding: Finding) -> str:
 
 
 def _settings(reading: Reading) -> str:
-    """Settings of a quantity that differ from the basis."""
+    """Text with the settings in which a quantity differs from the basis."""
     given = reading.model_dump(exclude_unset=True, exclude={"kind"})
     given |= given.pop("settings", {})
     texts = {name: ", ".join(map(str, value)) if isinstance(value, tuple) else value for name, value in given.items()}

@@ -1,4 +1,4 @@
-"""Commands of publications: their claims compared with our numbers, and ways to process one prompt."""
+"""Commands ``claims`` (published claims compared with predictions) and ``prefill`` (methods to prefill one prompt)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparisons of studies: decode steps under several settings, points of frontiers, and families of models or chips."""
+"""Comparisons: decode steps under several settings, points of frontiers, and families of models or chips."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def compare_steps(ask: StepsAsk) -> Compared:
     Parameters
     ----------
     ask : StepsAsk
-        Steps.
+        Query: settings of the steps, and the values of the quantity that varies.
 
     Returns
     -------
@@ -63,7 +63,7 @@ def compare_steps(ask: StepsAsk) -> Compared:
     every = [step for row in steps.values() for step in row if step is not None]
     if not every:
         raise NothingFitsError(f"none of the steps fits, from {AXES[ask.over]} {ask.values[0]:g} on")
-    # Milliseconds of all series, and ratios to the first.
+    # Step times of all series in milliseconds, and ratios to the first series.
     first, *others = steps
     columns = (*(f"{label} ms" for label in steps), *(f"{label} x" for label in others))
     rows = []
@@ -155,19 +155,19 @@ def answer_steps(run: ScenarioRun, ask: StepsAsk) -> Result:
 _SPEED, _COST = "tokens per second per user", "US dollars per million output tokens"
 #: Range of speeds in a chart, over the smallest and largest speed of the table [1].
 _DRAWN = (0.5, 1.25)
-#: Largest cost over the cost at the largest demand that counts as equal [1].
+#: Maximum cost that counts as equal to the cost at the largest demand, as a ratio [1].
 _EQUAL = 1.1
 
 
 def compare_points(ask: PointsAsk, progress: Progress | None = None) -> Compared:
-    """Compute the points of a scenario.
+    """Compute the points of all frontiers in a scenario.
 
     Parameters
     ----------
     ask : PointsAsk
-        Frontiers, and the values of the quantity that varies.
+        Query: settings of the frontiers, and the values of the quantity that varies.
     progress : callable, optional
-        Receives the completed share and the current series.
+        Function that receives the completed share of the work [1] and the current series.
 
     Raises
     ------
@@ -181,7 +181,7 @@ def compare_points(ask: PointsAsk, progress: Progress | None = None) -> Compared
 
 
 def _frontiers(ask: PointsAsk, progress: Progress | None, demand: float | None = None) -> list[AnyFrontier]:
-    """Frontier of each series, with a limited demand if one is given [tokens/s]."""
+    """Frontier of each series, for a total demand of ``demand`` if it is given [tokens/s]."""
     fronts, before = [], ask.common
     for index, series in enumerate(ask.series):
         settings = series.settings.over(before)
@@ -198,7 +198,7 @@ def _frontiers(ask: PointsAsk, progress: Progress | None, demand: float | None =
 
 
 def _dollars_at(front: AnyFrontier, speed: float) -> float:
-    """Lowest cost at a speed [tokens/s] or above [USD per 1e6 tokens]; infinite if no point is as fast."""
+    """Lowest cost of points with at least a given speed [USD per 1e6 tokens]; infinite if no point is fast enough."""
     if isinstance(front, ServiceFrontier):
         return float(front.dollars_at(speed))
     speeds, dollars = front.axes()
@@ -210,7 +210,7 @@ def _cells(numbers: Iterable[float]) -> tuple[float | str, ...]:
 
 
 def _over_demand(ask: PointsAsk, progress: Progress | None) -> Compared:
-    """Cost at a speed over the total demand."""
+    """Compute the cost at the speed of each series, for each total demand."""
     by_demand = [_frontiers(ask, progress, demand) for demand in ask.values]
     costs = np.array(
         [[_dollars_at(front, at.speed or 0.0) for front, at in zip(row, ask.series, strict=True)] for row in by_demand]
@@ -231,13 +231,13 @@ def _over_demand(ask: PointsAsk, progress: Progress | None) -> Compared:
 
 
 def _over_exponent(ask: PointsAsk, progress: Progress | None) -> Compared:
-    """Speed and cost that a buyer chooses, over the buyer's exponent."""
+    """Compute the speed and cost that a buyer chooses, for each speed preference of the buyer (exponent in eq. 45)."""
     fronts, columns, lines, notes = _frontiers(ask, progress), [], [], []
     for series, front in zip(ask.series, fronts, strict=True):
         speeds, dollars = front.axes()
         chosen = [front.preferred_index(exponent) for exponent in ask.values]
         columns += [speeds[chosen], dollars[chosen]]
-        # Each point is the choice of an interval of exponents, so a line has steps.
+        # A buyer chooses the same point over an interval of exponents, so a line has steps.
         low, high = money.revealed_exponents(speeds, dollars)
         sold = (low < high) & (high >= ask.values[0]) & (low <= ask.values[-1])
         intervals = np.clip(np.column_stack([low[sold], high[sold]]), ask.values[0], ask.values[-1])
@@ -257,7 +257,7 @@ def _over_exponent(ask: PointsAsk, progress: Progress | None) -> Compared:
 
 
 def _over_speed(ask: PointsAsk, progress: Progress | None) -> Compared:
-    """Cost at each speed, and the factors of series and of their parts."""
+    """Compute the cost of each series at each speed, and cost factors by series and by kind of improvement."""
     fronts, labels, lines = _frontiers(ask, progress), [series.label for series in ask.series], []
     costs = [[_dollars_at(front, speed) for speed in ask.values] for front in fronts]
     for label, front in zip(labels, fronts, strict=True):
@@ -311,13 +311,13 @@ class Member:
     Attributes
     ----------
     labels : tuple of str
-        Labels of its choices, one per axis.
+        Labels of the member's choices, one per axis.
     settings : Settings
-        Settings of its frontier.
+        Settings of the member's frontier.
     front : ServiceFrontier or None
         Frontier; None if nothing fits.
     costs : tuple of float
-        Costs at the given speeds [USD per 1e6 output tokens]; NaN if not reached.
+        Costs at the given speeds [USD per 1e6 output tokens]; NaN for a speed that the member does not reach.
     """
 
     labels: tuple[str, ...]
@@ -332,9 +332,9 @@ def compare_families(ask: FamilyAsk, progress: Progress | None = None) -> Compar
     Parameters
     ----------
     ask : FamilyAsk
-        Family.
+        Query: axes of the family, and user speeds.
     progress : callable, optional
-        Receives the completed share and a description.
+        Function that receives the completed share of the work [1] and a description.
 
     Raises
     ------
@@ -365,7 +365,7 @@ def compare_families(ask: FamilyAsk, progress: Progress | None = None) -> Compar
     if base is None:
         raise InputError(f"the first choices cost more than the budget of ${ask.budget:g}/h: nothing to compare with")
     if base.front is None:
-        frontier_of(base.settings)  # this raises an error with the reason
+        frontier_of(base.settings)  # If the first member has no frontier, this raises an error with the reason.
     ranked = sorted(members, key=lambda member: [math.inf if math.isnan(cost) else cost for cost in member.costs])
     sizes = ("$/h",) if ask.kind == "chip" else ("10^9 parameters", "active")
     columns = (*sizes, *(f"$ at {speed:g}" for speed in ask.speeds), "fastest", "change of time per token")
@@ -383,7 +383,7 @@ def compare_families(ask: FamilyAsk, progress: Progress | None = None) -> Compar
 
 
 def _of_equal_parameters(common: Settings, settings: Settings, label: str) -> Settings:
-    """Settings with a hidden size for which the model has as many layer parameters as the first member."""
+    """Settings with the hidden size that gives the model as many layer parameters as the first member of the family."""
     assert common.model is not None
     base = setup_of(common).model
     changed = catalog.model(common.model, changes=split_changes(settings.changes)["model"])
@@ -396,7 +396,7 @@ def _of_equal_parameters(common: Settings, settings: Settings, label: str) -> Se
 
 
 def _practice(settings: Settings, speed: float) -> tuple[str, ...]:
-    """Cheapest engine configuration for the common settings of all members, at a speed or at the highest speed."""
+    """Cheapest recipe of an engine for the settings that members share, at a speed or at the highest speed."""
     try:
         front = frontier_of(settings)
     except NothingFitsError:
@@ -434,7 +434,7 @@ def _sizes(ask: FamilyAsk, setup: Setup) -> tuple[float, ...]:
 
 
 def reason_of(member: Member, base: Member, speed: float) -> str:
-    """Part of the step whose time differs most from the base, if the member can run the base's deployment."""
+    """Part of the step whose time differs most between a member and the base, in the base's cheapest layout."""
     assert base.front is not None and member.front is not None
     if base.front.speculation is not None:
         return "its tokens come in rounds"

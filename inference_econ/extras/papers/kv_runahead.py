@@ -1,4 +1,4 @@
-"""Prefill chains compared with all-gather, and with published times."""
+"""Prefill chains (KV-Runahead) compared with all-gather context parallelism, and with published times."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _METHODS_NOTE = (
     "In a chain, the parts of the prompt have equal length ('even'), optimized length ('searched'), or a length that "
     "is interpolated from optimized lengths for {} tokens. 'speed-up': searched parts compared with the all-gather."
 )
-#: Largest small error, and smallest large error [%].
+#: Upper limit of small errors, and lower limit of large errors [%].
 _NEAR, _FAR = 10, 25
 #: Points per line [1].
 _POINTS = 17
@@ -80,7 +80,7 @@ class _Player:
         return {**alone, "all_gather": float(gathered), **chained}
 
     def table(self, contexts: tuple[int, ...]) -> CellTable:
-        """Table of times by prompt, with the published ones."""
+        """Table of predicted and published times for each prompt length."""
         rows, published = [], {row.context: row for row in self.chain.printed}
         several = self.chain.processes > 1
         names = ("all_gather", "searched", "speedup", "even", "interpolated", "one_process") if several else METHODS
@@ -141,7 +141,7 @@ def layer_work(model: ModelSpec, bytes_per_element: float) -> LayerWork:
 
 
 def _summaries(chains: Sequence[ChainAsk], tables: list[CellTable]) -> list[str]:
-    """Sentences on the distance from published values, in total and by section; each table gets its own."""
+    """Sentences on errors against published values, in total and by section. Each table gets a note on its errors."""
     sections: dict[str, list[float]] = {}
     for index, (chain, table) in enumerate(zip(chains, tables, strict=True)):
         some = [100.0 * (cell.ours / float(cell.printed) - 1.0) for cell in table.cells("")]
@@ -156,7 +156,7 @@ def _summaries(chains: Sequence[ChainAsk], tables: list[CellTable]) -> list[str]
 
 
 def _met(where: str, sizes: list[float]) -> str:
-    """Sentence on the number of small errors, and on the sizes of all errors [%]."""
+    """Sentence on the number of small errors, and on the size of all errors [%]."""
     near, far = sum(size <= _NEAR for size in sizes), sum(size > _FAR for size in sizes)
     return (
         f"In {where}, {near} of {len(sizes)} predictions are within {_NEAR} % of the published values, and {far} are "

@@ -85,7 +85,7 @@ def fits(setup: Setup, plans: Plans, implementation: Implementation = "absorbed"
 
 
 def layer_bytes(setup: Setup, plans: Plans, implementation: Implementation) -> float:
-    """Memory of one layer: cache, and copies or decompressed keys and values [B]."""
+    """Memory of the attention of one layer: cache, and copies or decompressed keys and values [B]."""
     needed = setup.memory(plans)
     held = needed.of_one_plan()[1] + float(np.ravel(needed.workspace_bytes)[0])
     return held + _copies(setup, plans, implementation)
@@ -99,7 +99,7 @@ def layer_seconds(setup: Setup, plans: Plans, implementation: Implementation) ->
     setup : Setup
         Setup of :func:`one_layer`, under the base variant of the implementation.
     plans : Plans
-        One deployment.
+        Plan of a single deployment.
     implementation : str
         See :data:`VARIANTS`.
     """
@@ -124,9 +124,9 @@ def _rows(table: OperatorTable, rows: tuple[Operator, ...], implementation: Impl
 def _unfused(table: OperatorTable, spec: LatentAttention, row: Operator) -> Operator:
     """Replace fused attention by separate products, as in PyTorch.
 
-    Scores pass through memory, and latents are read once for keys and once for values. The scores are two products that
-    are added, scaled, converted to weights in 32 bits, and rounded. With several sequences, the rotary keys are copied
-    for every head, because the matrix product requires it.
+    Attention scores are stored in memory between the products. Latents are read once for keys and once for values. The
+    scores are the sum of two products, which is scaled, converted to weights in 32 bits, and rounded. With several
+    sequences, the rotary keys are copied for every head, because the matrix product requires copies.
     """
     if row.name != "attention":
         return row
@@ -141,7 +141,7 @@ def _unfused(table: OperatorTable, spec: LatentAttention, row: Operator) -> Oper
 
 
 def _copied(table: OperatorTable, spec: LatentAttention, row: Operator) -> Operator:
-    """Add the traffic of concatenated queries and keys of every head: they are written, and read by the product."""
+    """Add the memory traffic to write concatenated queries and keys of every head, and to read them for the product."""
     if row.name != "attention":
         return row
     moved = 2.0 * spec.query_heads * (spec.kv_rank + spec.rope_head_dim) * table.activation_width
@@ -191,7 +191,7 @@ def _copies(setup: Setup, plans: Plans, implementation: Implementation) -> float
 
 
 def _larger_weights(setup: Setup) -> float:
-    """Additional memory of multiplied projections compared with consecutive ones, in all layers [B]."""
+    """Additional memory of all layers if consecutive projections are multiplied in advance [B]."""
     spec, hidden = latent(setup.model), float(setup.model.hidden_size)
     rows, columns = _queries_multiplied(spec)
     _, up, output = spec.projections(hidden)
@@ -223,7 +223,7 @@ def of_a_token(setup: Setup) -> tuple[float, float]:
 
 #: Names of the variants of ``Assumptions.latent_attention``.
 NAMES: Mapping[LatentVariant, str] = {"decompressed": "CD", "decompressed_per_step": "CC", "absorbed": "fused"}
-#: Names of the implementations in the notes, then of the kernel that engines run.
+#: Names of the implementations in published notes, followed by the fused kernel that engines run.
 _OF_THE_NOTES: Mapping[Implementation, str] = {
     "decompressed": "CD",
     "decompressed_per_step": "CC",
@@ -232,7 +232,7 @@ _OF_THE_NOTES: Mapping[Implementation, str] = {
     "absorbed_multiplied": "AM_CC_ME",
     "absorbed": "fused",
 }
-#: Implementations of a chart. The fused kernel is second, because the second line of a chart is dashed.
+#: Implementations in the charts. The fused kernel comes second, because the second line of a chart is dashed.
 _DRAWN: Mapping[Implementation, str] = {"decompressed": "CD", "absorbed": "fused", **_OF_THE_NOTES}
 _NOTES_LEGEND = (
     "A_CC writes and reads copies of the full queries and keys of all heads, in addition to the latent. A_CC_ME omits "
@@ -254,7 +254,7 @@ V = TypeVar("V", LatentVariant, Implementation)
 Seconds = Callable[[LatentVariant, float, float, float], float | None]
 #: Time of an implementation, with the same arguments as for variants.
 LayerSeconds = Callable[[Implementation, float, float, float], float | None]
-#: Median times by implementation, batch and context, averaged over files [s].
+#: Median times by implementation, batch and context, averaged over measurement files [s].
 Measured = Mapping[tuple[str, int, int], float]
 
 
@@ -278,7 +278,7 @@ def compare_latent_attention(ask: LatentVariantsAsk) -> Compared:
     """
     setups = _setups(ask, catalog.model(ask.model), ask.hardware)
     setup = setups["absorbed"]
-    latent(setup.model)  # rejects models with other attention
+    latent(setup.model)  # Models with another kind of attention are rejected here.
     if setup.assumptions.chip.overlap != "operator":
         raise InputError(
             f"attention alone is timed row by row, which needs assumptions with overlap: operator; "
@@ -323,7 +323,7 @@ def _one_layer(ask: LatentVariantsAsk, hardware: str) -> LayerSeconds:
 
 
 def _measured(ask: LatentVariantsAsk, device: str) -> Measured:
-    """Measured times of a device; none without a file."""
+    """Measured times of a device; empty without a measurement file."""
     found: dict[tuple[str, int, int], list[float]] = defaultdict(list)
     if ask.measured is not None:
         with catalog.measured_files()[ask.measured.file].open(encoding="utf-8", newline="") as stream:
@@ -339,7 +339,7 @@ def _drawn(ask: LatentVariantsAsk) -> tuple[int, ...]:
 
 
 def _setups(ask: LatentVariantsAsk, model: ModelSpec, hardware: str) -> dict[LatentVariant, Setup]:
-    """Setup per variant, without context."""
+    """Setup of each variant, without a context length."""
     presets = {
         variant: catalog.assumptions(ask.assumptions, changes=[f"attention.latent={variant}"]) for variant in NAMES
     }
@@ -363,7 +363,7 @@ def _per_token(ask: LatentVariantsAsk, setups: Mapping[LatentVariant, Setup]) ->
 def _times(
     seconds: Seconds, scale: float, batch: float, context: float, new_tokens: float = 1
 ) -> tuple[float | str, ...]:
-    """Time of each variant, and the name of the fastest."""
+    """Time of each variant, and the name of the fastest variant."""
     times = {variant: seconds(variant, batch, context, new_tokens) for variant in NAMES}
     quick = {variant: time for variant, time in times.items() if time is not None}
     fastest = NAMES[min(quick, key=quick.__getitem__)] if quick else ""
@@ -392,7 +392,7 @@ def _by_context(
 
 
 def _of_the_notes(chip: str, seconds: LayerSeconds, measured: Measured, ask: LatentVariantsAsk) -> CellTable:
-    """Table of layer times per implementation in the notes, with measured times."""
+    """Table of predicted and measured layer times of the implementations in published notes."""
     rows = []
     for (how, name), batch, context in product(_OF_THE_NOTES.items(), _drawn(ask), ask.contexts):
         ours, seen = seconds(how, batch, context, 1), measured.get((how, batch, context))
@@ -448,7 +448,7 @@ def _break_even(ask: LatentVariantsAsk, setups: Mapping[LatentVariant, Setup], s
 
 
 def _whole_steps(step: WholeStep, setups: Mapping[LatentVariant, Setup]) -> CellTable:
-    """Table of decode steps of the full model."""
+    """Table of decode step times of the full model."""
 
     def seconds(variant: LatentVariant, batch: float, context: float, new_tokens: float) -> float | None:
         setup = replace(setups[variant], context=context)
@@ -464,7 +464,7 @@ def _whole_steps(step: WholeStep, setups: Mapping[LatentVariant, Setup]) -> Cell
 def _lines(
     names: Mapping[V, str], first: float, last: float, seconds: Callable[[V, float], float | None]
 ) -> tuple[ChartLine, ...]:
-    """Line per variant, at logarithmic spacing between two values."""
+    """One line per variant or implementation, at logarithmically spaced values from ``first`` to ``last``."""
     x = [float(value) for value in np.unique(np.round(np.geomspace(first, last, _POINTS)))]
     return tuple(
         ChartLine(name, x, [math.nan if (time := seconds(how, at)) is None else 1e6 * time for at in x])
@@ -473,7 +473,7 @@ def _lines(
 
 
 def _over_context(batch: int, contexts: tuple[int, ...], chip: str, seconds: LayerSeconds, measured: Measured) -> Chart:
-    """Times of all implementations over the context, and what was measured."""
+    """Chart of predicted and measured times of all implementations over the context."""
     first, last = min(contexts), max(contexts)
     lines = _lines(_DRAWN, first, last, lambda how, at: seconds(how, batch, at, 1))
     ends = any(math.isnan(value) for line in lines for value in line.y)

@@ -19,7 +19,7 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import DEFAULT_ISL
 from inference_econ.records.facts import HEAD, facts
 
-#: Names of the ways.
+#: Names of the prefill methods.
 WAYS: Mapping[str, str] = {
     "tensor": "tensor parallel",
     "sequence": "sequence parallel",
@@ -32,7 +32,7 @@ WAYS: Mapping[str, str] = {
 RANKS = (2, 4, 8)
 #: Largest number of chips [1], prompt [tokens] and batch [1].
 _MOST_RANKS, _MOST_TOKENS, _MOST_PROMPTS = 1024, 10_000_000, 1024
-#: Time to evaluate one part of a prompt [s], and number of parts in the tables of the search [1].
+#: Run time to evaluate one part of a prompt [s], and number of parts in the tables of the partition search [1].
 _PART_SECONDS, _TABLE = 8e-3, 80
 #: Groups of equal chips in the order of the prompt: setup, and number of chips [1].
 Stages = Sequence[tuple[Setup, int]]
@@ -47,11 +47,11 @@ class SharedPrompt:
     prompt : int
         Prompt length [tokens].
     stages : tuple of (Setup, int)
-        Chips that share the prompt; several kinds in a mixed prefill chain.
+        Chips that share the prompt, with one entry per kind of chip in a mixed prefill chain.
     ways : mapping of str to Way
-        Possible methods, by key of :data:`WAYS`.
+        Results of the possible methods, by key of :data:`WAYS`.
     missing : mapping of str to str
-        Reasons why other methods are not possible.
+        Reasons why the methods that are not in ``ways`` are not possible.
     """
 
     prompt: int
@@ -82,11 +82,11 @@ class PrefillWays(Shown):
     Attributes
     ----------
     setup : Setup
-        Model, chip, engine and assumptions. Prompts are processed one at a time, without chunks.
+        Model, chip, engine and assumptions. Prompts are prefilled without chunks.
     process_chips : int
         Chips that store one copy of the model (a process) in context parallelism and prefill chains [1].
     alone : mapping of int to Way
-        Times of each prompt on a single copy of the model, if it fits.
+        Times on a single copy of the model, by length of the prompts that fit there.
     rows : sequence of SharedPrompt
         Results sorted by prompt, then by number of chips.
     batch, cached : float
@@ -111,7 +111,7 @@ class PrefillWays(Shown):
         return None if alone is None else alone.seconds / row.ways[name].seconds
 
     def alike(self, row: SharedPrompt) -> bool:
-        """Check whether a result uses only the chips of the setup."""
+        """Check whether a result uses only the kind of chip in the setup."""
         return [setup for setup, _ in row.stages] == [self.setup]
 
     @property
@@ -132,7 +132,7 @@ class PrefillWays(Shown):
         return way.seconds * bill / 3600.0 / self.batch
 
     def subjects(self) -> tuple[Instances]:
-        """Largest deployment of one kind of chips, for notes on errors."""
+        """Largest deployment on the setup's kind of chip, for notes on errors."""
         ranks = max((row.ranks for row in self.rows if self.alike(row)), default=self.process_chips)
         return (Instances(self.setup, [float(ranks)], [1.0], self.longest),)
 
@@ -164,7 +164,7 @@ class PrefillWays(Shown):
         }
 
     def records(self) -> list[Mapping[str, Any]]:
-        """One record per prompt, number of chips and way."""
+        """One record per prompt, number of chips and method."""
         return [
             {
                 "prompt": row.prompt,
@@ -195,8 +195,8 @@ def prefill(
     Parameters
     ----------
     setup : Setup
-        Model, chip, engine and assumptions. Model, chip and assumptions. Layouts need no engine support, because no
-        engine supports all methods.
+        Model, chip, engine and assumptions. Engine limits on layouts do not apply, because no engine supports all
+        methods.
     prompts : sequence of int
         Prompt lengths [tokens].
     ranks : sequence of int
@@ -208,12 +208,12 @@ def prefill(
         Tensor-parallel degree of each copy of the model in context parallelism and prefill chains [1]; by default the
         smallest power of two that fits the model and the longest prompt.
     batch : int
-        Number of prompts of equal length that are processed together [1]. First tokens of all prompts are ready at the
-        end.
+        Number of prompts of equal length that are prefilled together [1]. All first tokens appear at the end of the
+        prefill.
     cached : float
-        Cached tokens before each prompt [tokens]; they are a shared prefix that every process stores.
+        Cached tokens before each prompt, a shared prefix that every process stores [tokens].
     progress : callable, optional
-        Receives the completed share and a description.
+        Function that receives the completed share of the work [1] and a description.
 
     Returns
     -------
@@ -225,7 +225,7 @@ def prefill(
     InputError
         If a number is out of range.
     NothingFitsError
-        If the model fits on no number of chips.
+        If the model does not fit on any of the numbers of chips.
 
     Examples
     --------
@@ -290,7 +290,7 @@ def _processes(setup: Setup, prompts: Sequence[int], tp: int | None, batch: int,
     Raises
     ------
     NothingFitsError
-        If the shortest prompt fits on no process, or not on the given one.
+        If the shortest prompt does not fit on any process, or not on a process of ``tp`` chips.
     """
     sizes = [tp] if tp is not None else [2**power for power in range(11)]
     for longest in sorted(set(prompts), reverse=True):
@@ -300,7 +300,7 @@ def _processes(setup: Setup, prompts: Sequence[int], tp: int | None, batch: int,
             if process is not None:
                 return Processes.of(setup, process, float(longest), float(cached), float(batch))
             problems[problem] = size
-    # The message prefers the memory shortage of the largest divisible process over indivisibility.
+    # If several sizes fail, the message reports a memory shortage rather than a size that does not divide the model.
     reason = min(problems, key=lambda problem: (problem == memory.REASONS[memory.DIVIDE], -problems[problem]))
     chips, several = f"{problems[reason]} x {setup.hardware.name}", f"{batch} x " if batch > 1 else ""
     raise NothingFitsError(
@@ -309,10 +309,10 @@ def _processes(setup: Setup, prompts: Sequence[int], tp: int | None, batch: int,
 
 
 def _fastest(setup: Setup, size: int, prompt: int, batch: float, cached: float) -> tuple[Plans | None, str]:
-    """Fastest plan for chips that split all matrices; if there is none, the reason."""
+    """Fastest tensor-parallel plan for a prompt on ``size`` chips; None and the reason if no plan is possible."""
     candidates = deployments(setup, Pins(tp=size, dp=1, pp=1))
     reading = replace(candidates, batch=candidates.batch * batch, new_tokens=prompt, prefill=True)
-    # Activation memory for unchunked prompts is reserved if that of steps is.
+    # Activation memory for unchunked prompts is reserved if the assumptions reserve activation memory for steps.
     tokens = setup.assumptions.capacity.workspace_tokens
     changes = {"capacity.workspace_tokens": max(tokens, prompt * batch) if tokens else 0}
     roomy = replace(setup, context=cached, shared_prefix=cached, assumptions=setup.assumptions.changed(changes))
@@ -325,7 +325,7 @@ def _fastest(setup: Setup, size: int, prompt: int, batch: float, cached: float) 
 
 
 def _shared(chain: Sequence[tuple[Processes, int]], prompt: int) -> SharedPrompt:
-    """Results of all methods that share a prompt among chips; several kinds of chips can only form chains."""
+    """Results of all methods to share a prompt among chips. Several kinds of chips can only form chains."""
     ways: dict[str, Way] = {}
     missing: dict[str, str] = {}
     (processes, ranks), *others = chain
@@ -352,7 +352,7 @@ def _shared(chain: Sequence[tuple[Processes, int]], prompt: int) -> SharedPrompt
 
 
 def _cut(setup: Setup, processes: Processes, plan: Plans, prompt: int) -> Way:
-    """Prompt on chips that split all matrices."""
+    """Time and traffic of a prompt under tensor or sequence parallelism."""
     stream, free, prompts = setup.assumptions.layout.residual_stream, processes.free, processes.prompts
     unlinked = replace(free, assumptions=free.assumptions.changed({"layout.residual_stream": stream}))
     seconds, without = (
@@ -362,7 +362,7 @@ def _cut(setup: Setup, processes: Processes, plan: Plans, prompt: int) -> Way:
 
 
 def _not_a_run(processes: Processes, chips: int, prompt: int, linked: bool) -> str:
-    """Reason why chips cannot form connected processes that fit a prompt; empty if they can."""
+    """Reason why ``chips`` cannot form connected processes that fit a prompt; empty if this is possible."""
     setup, size = processes.setup, processes.chips
     if prompt > processes.longest:
         lacking = _fastest(setup, size, prompt, processes.prompts, processes.cached)[1]

@@ -15,17 +15,17 @@ from inference_econ.report.headings import heading
 from inference_econ.report.notes import setup_warnings, unit_notes, warnings
 from inference_econ.report.page import AnswerPage, Pieces, Table
 
-#: Text for an impossible way.
+#: Cell of a method that is not possible.
 _NONE = "-"
 
 
 class PrefillPage(AnswerPage[PrefillWays]):
-    """Page of ways to prefill prompts."""
+    """Page that compares methods to prefill prompts."""
 
     proportional = False
 
     def tables(self) -> Sequence[Table]:
-        """Tables of times by way, link traffic, and cost if the chip has a price."""
+        """Tables of times by method, link traffic, and cost if the chip has a price."""
         ways = self.answer
         links = _columns(ways, "GB (%)", lambda row, name: _moved(row.ways.get(name)))
         parts = [row.ways["chain"].parts if "chain" in row.ways else () for row in ways.rows]
@@ -68,7 +68,7 @@ class PrefillPage(AnswerPage[PrefillWays]):
         return f"How do several GPUs prefill one prompt of {self.answer.setup.model.name} fastest?"
 
     def conclusion(self) -> Pieces:
-        """Sentence with the fastest way for each prompt and number of chips."""
+        """Sentence with the fastest method for each prompt and number of chips."""
         fastest = [
             f"{row.prompt:,} tokens on {_name(self.answer, row)}: {WAYS[way]}, in {_ms(row.ways[way])} ms"
             for row in self.answer.rows
@@ -90,14 +90,14 @@ def _name(ways: PrefillWays, row: SharedPrompt) -> str:
 
 
 def times_table(ways: PrefillWays) -> Table:
-    """Table of TTFT by way, one row per prompt and number of chips."""
+    """Table of TTFT by method, one row per prompt and number of chips."""
     ratios = [ways.speed_up(row, row.fastest) if row.ways else None for row in ways.rows]
     columns = [
         *_columns(ways, "ms", lambda row, name: _ms(row.ways.get(name))),
         ("fastest", [WAYS[row.fastest] if row.ways else _NONE for row in ways.rows]),
         ("speed-up", [_NONE if ratio is None else f"{ratio:.2f}" for ratio in ratios]),
     ]
-    # Impossible ways by reason.
+    # Methods that are not possible, by reason.
     reasons: dict[str, dict[str, None]] = {}
     for row in ways.rows:
         for name, reason in row.missing.items():
@@ -143,7 +143,7 @@ def _linked_percent(way: Way) -> str:
 
 
 def _columns(ways: PrefillWays, unit: str, cell: Callable[[SharedPrompt, str], str]) -> list[Column]:
-    """Columns of prompts, chips, and a quantity of every way."""
+    """Columns of prompts, chips, and a quantity of every method."""
     return [
         ("prompt", [f"{row.prompt}" for row in ways.rows]),
         ("GPUs", [(f"{row.ranks}" if ways.alike(row) else row.chips) for row in ways.rows]),
@@ -151,7 +151,7 @@ def _columns(ways: PrefillWays, unit: str, cell: Callable[[SharedPrompt, str], s
     ]
 
 
-#: Column headings of the ways.
+#: Column headings of the prefill methods.
 _SHORT = {name: "even chain" if name == "even" else name for name in WAYS}
 
 
@@ -160,7 +160,7 @@ def _ms(way: Way | None) -> str:
 
 
 def speed_up_plots(ways: PrefillWays) -> list[Plot]:
-    """Plots of speedup by way: over prompt length per number of chips, or over chips."""
+    """Plots of speedup by method: over prompt length for each number of chips, or over the number of chips."""
     alike = [row for row in ways.rows if ways.alike(row)]
     if alike and len({row.prompt for row in ways.rows}) == 1:
         return [_plot(f"{ways.rows[0].prompt} tokens", "GPUs", {row.ranks: row for row in alike}, ways)]

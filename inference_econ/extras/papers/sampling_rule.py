@@ -67,17 +67,17 @@ class Check:
     Attributes
     ----------
     vocabulary, draft_length, rounds : int
-        Vocabulary size, draft length, and rounds [1].
+        Vocabulary size, draft length, and number of speculation rounds [1].
     fits : tuple of ChiSquareFit
         Test of the tokens at each position against the target's distribution.
     acceptance : ndarray, shape (k,)
-        Sum of min(p, q) by position [1].
+        Expected acceptance rate by position, the sum of min(p, q) over tokens [1].
     accepted : tuple of SimulatedEstimate
         Acceptance rate at each position, for rounds in which all earlier draft tokens were accepted [1].
     expected_tokens : float
-        Tokens per round by formula [1].
+        Tokens per speculation round by formula [1].
     tokens : SimulatedEstimate
-        Sampled tokens per round [1].
+        Sampled tokens per speculation round [1].
     """
 
     vocabulary: int
@@ -91,7 +91,7 @@ class Check:
 
     @property
     def fit(self) -> ChiSquareFit:
-        """Test of all positions together."""
+        """Joint test of the tokens at all positions."""
         return ChiSquareFit(
             sum(fit.tokens for fit in self.fits),
             math.fsum(fit.statistic for fit in self.fits),
@@ -105,7 +105,7 @@ class Check:
 
 
 def compare_sampling_rule(ask: SamplingRuleAsk) -> Compared:
-    """Sample the tokens of a scenario."""
+    """Sample the tokens of a scenario, and compare their distributions with the target's."""
     if ask.target is None or ask.draft is None:
         distributions = random_distributions(ask.vocabulary, ask.draft_length, ask.seed)
     else:
@@ -153,7 +153,7 @@ def check(
     target, draft, draft_length
         See :func:`inference_econ.formulas.speculation.speculative_sample`.
     rounds : int
-        Rounds [1].
+        Number of speculation rounds [1].
     seed : int
         Seed of the random numbers.
 
@@ -167,7 +167,7 @@ def check(
     InputError
         If a distribution is invalid, or a number is out of range.
     TooMuchError
-        If the rounds would take too long.
+        If the simulation would take too long.
 
     Notes
     -----
@@ -242,7 +242,7 @@ def _fit(counts: npt.NDArray[np.int64], chances: Array) -> ChiSquareFit:
     seen, due = counts[often].astype(float), expected[often]
     if expected[~often].sum() > 0.0:
         seen, due = np.append(seen, counts[~often].sum()), np.append(due, expected[~often].sum())
-    # A position that no round reached tests nothing.
+    # A position that no round reached has no degrees of freedom.
     return ChiSquareFit(total, float(((seen - due) ** 2 / due).sum()), max(due.size - 1, 0))
 
 
@@ -257,7 +257,7 @@ def _shares(lengths: npt.NDArray[np.int64]) -> list[SimulatedEstimate]:
 
 
 def _mean(values: Array, counts: npt.NDArray[np.int64]) -> SimulatedEstimate:
-    """Mean of values with counts, and its 95% confidence interval."""
+    """Mean of ``values``, each of which occurred ``counts`` times, with a 95% confidence interval."""
     total = int(counts.sum())
     mean = float(values @ counts) / total
     if total < 2:
@@ -267,7 +267,7 @@ def _mean(values: Array, counts: npt.NDArray[np.int64]) -> SimulatedEstimate:
 
 
 def _normal(mean: float, variance: float) -> SimulatedEstimate:
-    """Normally distributed number with its 95% confidence interval."""
+    """Estimate with the 95% confidence interval of a normal distribution."""
     from scipy.special import ndtri
 
     return SimulatedEstimate(mean, float(ndtri(0.975)) * math.sqrt(variance))

@@ -13,7 +13,7 @@ from inference_econ.inputs.what_if import split_changes
 from inference_econ.inputs.workload.traffic import Tokens
 
 LatentVariant = Literal["absorbed", "decompressed", "decompressed_per_step"]
-#: Implementations of latent attention: the variants, and three from notes.
+#: Implementations of latent attention: the variants, and three implementations in published notes.
 Implementation = Literal[
     "absorbed",
     "decompressed",
@@ -41,10 +41,10 @@ class LatentRow(Spec):
 
 
 class Verification(Spec):
-    """Steps with several new tokens per sequence: verified drafts, or chunks of a prompt."""
+    """Decode steps that verify draft tokens, or steps with a chunk of a prompt: several new tokens per sequence."""
 
     batch: Count
-    """Sequences [1]."""
+    """Number of sequences [1]."""
     context: Count
     """Cached tokens per sequence [tokens]."""
     new_tokens: Counts
@@ -63,7 +63,7 @@ class WholeStep(Spec):
     ep: Degree = 1
     """Expert-parallel ranks [1]."""
     batches: Counts
-    """Sequences [1]."""
+    """Numbers of sequences [1]."""
     contexts: Counts
     """Cached tokens per sequence [tokens]."""
 
@@ -72,26 +72,26 @@ class MeasuredLayers(Spec):
     """Measured times of one layer of latent attention."""
 
     file: Literal["latent_attention_points"]
-    """File of ``scenarios/measured``."""
+    """Name of the file in ``scenarios/measured``."""
     devices: dict[str, str] = Field(min_length=1)
-    """Measured devices, as named in the file, by name or path of the chip."""
+    """Names of measured devices in the file, by name or path of the chip."""
 
 
 class LatentVariantsAsk(Spec):
-    """Latent attention with absorbed projections, decompressed cache, and decompression per step."""
+    """Scenario that compares variants of latent attention: absorbed, decompressed cache, decompressed per step."""
 
     kind: Literal["latent_variants"]
     """Kind of scenario."""
     model: str
     """Name or path of a model with latent attention."""
     hardware: str
-    """Chip for the times of one layer."""
+    """Name or path of the chip on which one layer is timed."""
     assumptions: str = "deployable"
     """Name or path of a preset."""
     kv: Dtype | None = None
     """Number format of the cache."""
     rows: Annotated[tuple[LatentRow, ...], Field(min_length=1, strict=False)]
-    """Implementations with cache and work per token."""
+    """Implementations to compare by cache and work per token."""
     batches: Counts
     """Sequences of a decode step [1]."""
     drawn_batches: Counts | None = None
@@ -114,7 +114,7 @@ class PrintedPrefill(Spec):
     """Published values for one prompt length, as text to preserve digits, for comparison only."""
 
     context: Count
-    """Prompt [tokens]."""
+    """Prompt length [tokens]."""
     one_process: Printed | None = None
     """TTFT on one copy of the model [s]."""
     all_gather: Printed | None = None
@@ -126,7 +126,7 @@ class PrintedPrefill(Spec):
 
 
 class ChainAsk(Spec):
-    """Processes that share the prefill of a prompt."""
+    """Prefill chain: processes that share the prefill of a prompt."""
 
     label: str = Field(min_length=1)
     """Name in tables and figures."""
@@ -137,7 +137,7 @@ class ChainAsk(Spec):
     link: BytesPerSecond | None = None
     """Bandwidth between processes, one way [B/s]; absent for a single process."""
     section: str = ""
-    """Section of the publication, for error statistics."""
+    """Section of the publication, by which errors are grouped."""
     printed: Annotated[tuple[PrintedPrefill, ...], Field(strict=False)] = ()
     """Published values."""
 
@@ -150,16 +150,16 @@ class ChainAsk(Spec):
 
 
 class RunaheadAsk(Spec):
-    """Prefill chains (KV-Runahead) compared with all-gather."""
+    """Scenario that compares prefill chains (KV-Runahead) with all-gather context parallelism."""
 
     kind: Literal["kv_runahead"]
     """Kind of scenario."""
     chains: Annotated[tuple[ChainAsk, ...], Field(min_length=1, strict=False)]
     """Compared chains."""
     contexts: Counts
-    """Prompts [tokens]."""
+    """Prompt lengths [tokens]."""
     lookup: Counts
-    """Prompts for which a partition is optimized; partitions of other prompts are interpolated [tokens]."""
+    """Prompt lengths for which a partition is optimized; partitions of other lengths are interpolated [tokens]."""
     kv: Dtype
     """Number format of the cache."""
     matmul: FlopsPerSecond
@@ -194,7 +194,7 @@ StepAxis = Literal["context", "batch", "shared_prefix"]
 
 
 class StepsAsk(Spec):
-    """Decode steps of one deployment under different settings, over context, batch or shared prefix."""
+    """Scenario with decode steps of one deployment under different settings, over context, batch or shared prefix."""
 
     kind: Literal["steps"]
     """Kind of scenario."""
@@ -204,9 +204,9 @@ class StepsAsk(Spec):
     over: StepAxis
     """Quantity that varies along a line."""
     values: Annotated[tuple[Tokens, ...], Field(min_length=1, max_length=200, strict=False)]
-    """Values: tokens, or sequences [1]."""
+    """Values of the quantity that varies: tokens, or sequences [1]."""
     series: Annotated[tuple[Series, ...], Field(min_length=1, strict=False)]
-    """Compared series; ratios are relative to the first."""
+    """Compared series; ratios are relative to the first series."""
     notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Notes for readers."""
 
@@ -221,27 +221,27 @@ class StepsAsk(Spec):
 
 
 class PointSeries(Series):
-    """Frontier of which some points are compared."""
+    """Settings of one frontier whose points are compared."""
 
     speed: Positive | None = None
-    """User speed at which costs are read if the demand varies [tokens/s]."""
+    """User speed at which the cost is computed if the demand varies [tokens/s]."""
     part: str = ""
-    """Kind of improvement, whose factors a second table multiplies."""
+    """Kind of improvement. A second table shows the product of the cost factors of all series of one kind."""
     year: Positive | None = None
     """Time from which the settings were available, for a chart over time [years]."""
 
 
 class PointsAsk(Spec):
-    """Points of frontiers over the speed of a user, the total demand, or the exponent of a buyer (eq. 45)."""
+    """Scenario with points of frontiers over user speed, total demand, or speed preference of a buyer (eq. 45)."""
 
     kind: Literal["points"]
     """Kind of scenario."""
     common: Settings = Field(default_factory=Settings)
     """Settings of all series."""
     over: Literal["speed", "max_tokens_per_second", "exponent"]
-    """Quantity that varies: user speed [tokens/s], total demand [tokens/s], or exponent [1]."""
+    """Quantity that varies: user speed [tokens/s], total demand [tokens/s], or speed-preference exponent [1]."""
     values: Annotated[tuple[Positive, ...], Field(min_length=1, max_length=50, strict=False)]
-    """Values of the quantity, ascending."""
+    """Ascending values of the quantity that varies."""
     series: Annotated[tuple[PointSeries, ...], Field(min_length=1, strict=False)]
     """Compared frontiers."""
     cumulative: bool = False
@@ -261,7 +261,7 @@ class PointsAsk(Spec):
 
 
 class SamplingRuleAsk(Spec):
-    """Rounds of speculative sampling, compared with the target's distribution and the formula."""
+    """Scenario that compares simulated speculative sampling with the target's distribution and the formula."""
 
     kind: Literal["sampling_rule"]
     """Kind of scenario."""
@@ -272,9 +272,9 @@ class SamplingRuleAsk(Spec):
     vocabulary: Annotated[int, Field(ge=2, le=10_000)] = 20
     """Vocabulary size of random distributions [1]."""
     draft_length: Annotated[int, Field(ge=1, le=64)] = 4
-    """Draft tokens per round [1]."""
+    """Draft tokens per speculation round [1]."""
     rounds: Annotated[int, Field(ge=2, le=100_000_000)] = 1_000_000
-    """Sampled rounds [1]."""
+    """Number of sampled speculation rounds [1]."""
     seed: Annotated[int, Field(ge=0)] = 0
     """Seed of the random numbers."""
 
@@ -288,32 +288,33 @@ _MOST_MEMBERS = 64
 
 
 class FamilyChoice(Spec):
-    """Choice for one part of a family."""
+    """One choice for a part in which members of a family differ."""
 
     label: str = Field(min_length=1)
     """Name in tables."""
     changes: tuple[str, ...] = Field(default=(), strict=False)
-    """What-ifs such as ``hardware.hbm_bytes_per_second=4.8 TB/s`` or ``model.kv_heads=16``; empty for the base."""
+    """Changed numbers, such as ``hardware.hbm_bytes_per_second=4.8 TB/s`` or ``model.kv_heads=16``; none for the base.
+    """
     dollars: Annotated[float, Field(ge=-1000, le=1000, allow_inf_nan=False)] = 0.0
     """For chips: change of the price of an accelerator-hour [USD/h]."""
 
 
 class FamilyPart(Spec):
-    """Part in which members of a family differ."""
+    """Part of the model or chip in which members of a family differ."""
 
     name: str = Field(min_length=1)
     """Column heading."""
     choices: Annotated[tuple[FamilyChoice, ...], Field(min_length=1, strict=False)]
-    """Choices, the base first."""
+    """Choices; the first choice belongs to the base."""
 
 
 class FamilyAsk(Spec):
-    """Query for the best member of a family: every combination of choices, with equal parameters or up to a price."""
+    """Scenario that ranks a family: all combinations of choices, with equal parameters or up to a price."""
 
     kind: Literal["chip", "architecture"]
     """Kind of scenario: variants of the chip, or of the model."""
     common: Settings
-    """Settings of all members; their model and hardware are varied."""
+    """Settings of all members; the choices change their model or hardware."""
     axes: Annotated[tuple[FamilyPart, ...], Field(min_length=1, strict=False)]
     """Parts in which members differ."""
     speeds: Annotated[tuple[Positive, ...], Field(min_length=1, strict=False)]

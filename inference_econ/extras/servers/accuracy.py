@@ -30,15 +30,15 @@ CHOICES = (
     "dataset", "source", "engine", "engine_version", "model", "hardware", "weights", "kv", "tp", "dp", "pp", "ep",
     "isl", "osl", "concurrency", "load", "statistic", "speculation", "quality", "tier",
 )  # fmt: skip
-#: Fields that identify a deployment.
+#: Fields of a measurement that identify its deployment.
 _SAME = ("engine", "model", "hardware", "weights", "isl", "osl", "load", "tp", "dp", "pp", "ep", "prefill", "decode")
 _deployment = attrgetter(*_SAME)
 _POOL = ("workers", "tp", "dp", "pp", "ep")
-#: Hexadecimal digits that distinguish some thousand deployments [1].
+#: Length of a deployment hash, enough to distinguish some thousand deployments [hexadecimal digits].
 _DIGITS = 7
 _CONDITION = re.compile(r"\s*(?P<key>\w+)\s*(?P<sign>!?=)\s*(?P<values>.*?)\s*")
 
-#: Condition on a measurement: field, accepted values, and true to invert the condition.
+#: Condition on a measurement: field, accepted values, and whether the condition is inverted.
 Condition = tuple[str, tuple[str, ...], bool]
 
 
@@ -90,14 +90,14 @@ def chosen(
     where : sequence of Condition
         Conditions that a measurement must fulfil.
     without : sequence of sequences of Condition
-        Measurements that fulfil all conditions of one of these are excluded.
+        Groups of conditions. A measurement that fulfils all conditions of one group is excluded.
 
     Returns
     -------
     (list of Measurement, mapping of str to int)
-        Selected measurements, and the number of others by reason. Excluded measurements are repeats, runs with
-        speculation, invalid runs, disaggregated servers with an unknown number of workers, and runs of poor quality. A
-        condition on the quality includes runs of poor quality.
+        Selected measurements, and the number of excluded measurements by reason. Repeats, runs with speculation,
+        invalid runs, disaggregated servers with an unknown number of workers, and runs of poor quality are excluded. If
+        a condition names the quality, runs of poor quality are not excluded.
     """
     rows = [row for row in measured if isinstance(row, measurements.Measurement)]
     reasons = Counter({"not understood": len(measured) - len(rows)})
@@ -135,7 +135,7 @@ def is_poor(row: measurements.Measurement) -> bool:
 
 
 def thinned(rows: Sequence[measurements.Measurement], most: int) -> list[measurements.Measurement]:
-    """Keep at most ``most`` deployments, evenly spread over the list, with all their measurements."""
+    """Keep all measurements of at most ``most`` deployments, which are evenly spread over the list."""
     deployments = list(dict.fromkeys(map(_deployment, rows)))
     if len(deployments) <= most:
         return list(rows)
@@ -149,7 +149,7 @@ def deployment_key(row: measurements.Measurement) -> str:
 
 
 def _named(record: measurements.Measurement | measurements.RecordedPool, fields: Iterable[str]) -> str:
-    """Values of fields with their names, so that a new field does not change existing hashes."""
+    """Text of field names and values without empty fields, so that a new field does not change existing hashes."""
     values = ((name, getattr(record, name)) for name in fields)
     return ", ".join(f"{name}={_written(value)}" for name, value in values if value is not None)
 
@@ -186,12 +186,12 @@ def was_fitted(row: measurements.Measurement, behind: inputs.Calibration | None)
         return False
     if not behind.deployments:
         return None
-    # All hashes have the same length and are separated by blanks.
+    # A substring test is sufficient, because all hashes have the same length and are separated by blanks.
     return deployment_key(row) in behind.deployments
 
 
 def subject_of(row: measurements.Measurement) -> str:
-    """:func:`subject_key` of a measurement."""
+    """Text key of the subject of a measurement; see :func:`subject_key`."""
     model, hardware = specs(row.model, row.hardware)
     return subject_key(row.engine, hardware, model)
 
@@ -216,7 +216,7 @@ def days_of(rows: Iterable[measurements.Measurement]) -> measurements.Days | Non
 
 
 def layout_of(row: measurements.Measurement) -> str:
-    """Layout name, see :func:`inference_econ.engine.layout_key`; two if disaggregated; empty if unknown."""
+    """Layout name, or both names if disaggregated (:func:`inference_econ.engine.layout_key`); empty if unknown."""
     if row.prefill is not None and row.decode is not None:
         return "+".join(pool_key(pool) for pool in (row.prefill, row.decode))
     if row.tp is None:
@@ -227,19 +227,19 @@ def layout_of(row: measurements.Measurement) -> str:
 
 
 def pool_key(pool: measurements.RecordedPool) -> str:
-    """:func:`inference_econ.engine.layout_key` of a worker."""
+    """Layout name of a recorded prefill or decode worker (:func:`inference_econ.engine.layout_key`)."""
     return layout_key(pool.tp, pool.dp, pool.pp)
 
 
 def requests_per_accelerator(row: measurements.Measurement) -> float | None:
-    """Concurrency per accelerator; None if it is not recorded, or random [1]."""
+    """Concurrency per accelerator [1]; None for an open-loop load, or if the concurrency is not recorded."""
     if row.load == "rate" or not row.concurrency or not row.accelerators:
         return None
     return row.concurrency / row.accelerators
 
 
 def unseen_of(row: measurements.Measurement, levels: inputs.MeasuredLevels | None) -> inputs.Unseen | None:
-    """Property of a measurement that the data of the corrections do not cover; None if no corrections apply."""
+    """Property of a measurement that the calibration data of its corrections lack; None if no corrections apply."""
     if levels is None or row.engine != levels.engine:
         return None
     model, hardware = specs(row.model, row.hardware)
@@ -269,27 +269,27 @@ def specs(model: str, hardware: str) -> tuple[inputs.ModelSpec, inputs.HardwareS
     return inputs.catalog.model(model), inputs.catalog.hardware(hardware)
 
 
-#: Numbers, in which None or NaN means a missing value.
+#: Numbers; None or NaN means a missing value.
 Numbers = npt.ArrayLike | Sequence[float | None]
 
 
 class Accuracy(NamedTuple):
-    """Errors of predictions; None without predictions.
+    """Error statistics of predictions. Statistics are None without predictions.
 
-    Fields other than the bias refer to the absolute log error |ln(predicted / measured)|: 0.1 is about 10% either way,
-    0.69 is a factor of 2.
+    ``median``, ``mean`` and ``p90`` are statistics of the absolute log error |ln(predicted / measured)|. A log error of
+    0.1 is about 10%, and 0.69 is a factor of 2.
     """
 
     rows: int
-    """Measurements [1]."""
+    """Number of measurements [1]."""
     predicted: int
-    """Measurements with a prediction [1]."""
+    """Number of measurements with a prediction [1]."""
     median: float | None
-    """Median [1]."""
+    """Median absolute log error [1]."""
     mean: float | None
-    """Mean [1]."""
+    """Mean absolute log error [1]."""
     p90: float | None
-    """90th percentile [1]."""
+    """90th percentile of the absolute log error [1]."""
     bias: float | None
     """Mean of ln(predicted / measured) [1]; positive if predictions are too high."""
 
@@ -304,7 +304,7 @@ class Accuracy(NamedTuple):
 
 
 def log_errors(measured: Numbers, predicted: Numbers) -> Array:
-    """Logarithm of predicted over measured values, symmetric for half and double.
+    """Logarithm of predicted over measured values. Errors of half and double have the same size.
 
     Parameters
     ----------
@@ -360,7 +360,7 @@ def by_group(groups: Sequence[str], measured: Numbers, predicted: Numbers) -> di
     Parameters
     ----------
     groups : sequence of str, length n
-        Group of each pair.
+        Group of each pair of a measured and a predicted value.
     measured, predicted : array_like, shape (n,)
         Values as in :func:`accuracy`.
     """
@@ -384,12 +384,12 @@ def servers_like(setup: Setup, isl: float, osl: float) -> list[SimilarServer]:
     setup : Setup
         Model and chip; modified specs match no measurement.
     isl, osl : float
-        Mean request lengths [tokens]. Servers match within a factor of :data:`ALIKE`.
+        Mean request lengths [tokens]. Lengths of a server may differ by a factor of :data:`ALIKE`.
 
     Returns
     -------
     list of SimilarServer
-        Aggregated servers without speculation: one per row that has both speeds.
+        Aggregated servers without speculation, one per measurement with both user speed and throughput.
     """
     model, formats, servers = setup.model, _formats(setup.precision), []
     for row in _rows():

@@ -41,16 +41,16 @@ from inference_econ.records.plain import attributes, finite_or_none
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Calibrated(Shown):
-    """Constants fitted to measurements, and the errors of the fit.
+    """Result of a calibration: constants fitted to measurements, and the errors of the fit.
 
     Attributes
     ----------
     fitted : Fit
-        The constants.
+        Fitted constants and their measurements.
     folds : mapping of str to list of Fold
-        Cross-validation, by the property whose measurements were left out.
+        Cross-validation, by the property that defines the left-out groups.
     left_out : mapping of str to int
-        Excluded measurements by reason [1].
+        Number of excluded measurements, by reason [1].
     """
 
     page = "extras.servers.pages.run_vs_prediction:CalibrationPage"
@@ -100,7 +100,7 @@ class Calibrated(Shown):
 
 
 def shown_folds(folds: Mapping[Unlike, Sequence[Fold]]) -> list[Fold]:
-    """Fits that left out a chip or a model."""
+    """Cross-validation fits that left out all measurements of a chip or of a model."""
     kinds: tuple[Unlike, ...] = ("hardware", "model")
     return [fold for by in kinds for fold in folds.get(by, ())]
 
@@ -136,11 +136,11 @@ def calibrate(
     base : str, optional
         Preset to start from; by default the profile of the measured chips and engine.
     prior : float
-        Factor on the prior standard deviations around the constants of ``base`` [1]; ``inf`` ignores them.
+        Factor on the prior standard deviations around the constants of ``base`` [1]; ``inf`` means no prior.
     server : MeasuredServer, optional
         Facts about the server that results of load generators lack.
     progress : callable, optional
-        Receives the completed share.
+        Function that receives the completed share of the work [1].
 
     Returns
     -------
@@ -204,7 +204,7 @@ class Provenance:
     changes : tuple of str
         ``FIELD=VALUE`` changes that were made before the fit.
     description : str
-        Description; if empty, it names the servers to which the constants were fitted.
+        Description of the profile; by default, the names of the servers to which the constants were fitted.
     """
 
     name: str
@@ -231,7 +231,7 @@ def profile(fitted: Fit, folds: Mapping[inputs.Unlike, Sequence[Fold]], provenan
     Returns
     -------
     dict
-        Plain data. :func:`inference_econ.inputs.yaml_writing.yaml_text` writes it for
+        Plain data. Written by :func:`inference_econ.inputs.yaml_writing.yaml_text`, the preset is readable by
         :func:`inference_econ.inputs.catalog.assumptions`.
 
     Raises
@@ -243,7 +243,7 @@ def profile(fitted: Fit, folds: Mapping[inputs.Unlike, Sequence[Fold]], provenan
     settings = {key.strip(): value.strip() for key, _, value in pairs if key.strip() not in fitted.names}
     constants = {name: _quantity(name, value) for name, value in zip(fitted.names, fitted.values, strict=True)}
     values = {name: inputs.parsed_value(text, name) for name, text in settings.items()}
-    # Remove values of chip families that would override fitted ones.
+    # Remove values for single chip families, because they would override fitted values.
     exceptions = {
         f"per_family.{family}.{name}": None
         for family in fitted.base.per_family
@@ -291,7 +291,7 @@ def profile(fitted: Fit, folds: Mapping[inputs.Unlike, Sequence[Fold]], provenan
 
 
 def _quantity(name: str, value: float) -> float | str:
-    """Constant with four digits, or time with its unit."""
+    """Constant with four significant digits; a time is text with its unit."""
     if CONSTANTS[name].unit != "s":
         return _four_digits(value)
     unit, size = next((unit for unit in _TIMES if value >= unit[1]), _TIMES[-1])
@@ -315,7 +315,7 @@ def _nested(values: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _sources(fitted: Fit, settings: Mapping[str, str], provenance: Provenance) -> dict[str, dict[str, str]]:
-    """Sources of all values."""
+    """Sources of all values in a profile."""
     texts = {name: f"set before the fit: {name} = {text}" for name, text in settings.items()}
     for name, error, doubt in zip(fitted.names, fitted.log_errors, fitted.unknown, strict=True):
         error_text = f"standard error {inputs.percent(error)}{doubt and f'; {doubt}'}"
@@ -344,7 +344,7 @@ def parallel(rows: Sequence[Measurement]) -> dict[inputs.Axis, list[str]]:
 
 
 def _ranges(rows: Sequence[Measurement]) -> dict[str, dict[str, float]]:
-    """Ranges of the measurements."""
+    """Ranges of model size, request lengths, load and instance size in the measurements."""
     values: dict[str, list[float | None]] = {
         "parameters": [float(inputs.catalog.model(row.model).total_parameters) for row in rows],
         "isl": [row.isl for row in rows],
@@ -360,7 +360,7 @@ def _ranges(rows: Sequence[Measurement]) -> dict[str, dict[str, float]]:
 
 
 def _errors(fitted: Fit, folds: Mapping[inputs.Unlike, Sequence[Fold]]) -> dict[str, dict[str, Any]]:
-    """Error spreads by left-out group and target; with few groups, combined with those of the parent profile."""
+    """Error spreads by kind of left-out group and target, combined with the parent's if there are few groups."""
     before = accuracy.calibration_behind(fitted.base)
     errors_by_kind: dict[inputs.Unlike, dict[inputs.Quantity, inputs.ErrorSpread]] = (
         {} if before is None else before.errors
@@ -403,7 +403,7 @@ def _spread(
     quantiles = no_narrower(together, before.quantiles)
     behind: inputs.ErrorSpread | None = before
     if quantiles is not None:
-        # The 80% interval is attributed to the base if both have the same width up to rounding.
+        # If fit and base have the same interval width up to rounding, the 80% interval is attributed to the base.
         low, high = inputs.LEVELS.index(0.1), inputs.LEVELS.index(0.9)
         widths = (levels[high] - levels[low] for levels in (before.quantiles, quantiles))
         behind = before if math.isclose(*widths, abs_tol=3e-4) else None
@@ -418,7 +418,7 @@ def _described(
     behind: inputs.ErrorSpread | None = None,
     covered: float = math.nan,
 ) -> dict[str, Any]:
-    """Error spread of a target.
+    """Error spread of a target as plain data.
 
     If the interval comes mostly from the parent profile, the numbers of measurements also come from the parent profile.
     """
@@ -457,7 +457,7 @@ def _left_out(fitted: Fit, folds: Mapping[inputs.Unlike, Sequence[Fold]]) -> lis
 
 
 def _unseen(fitted: Fit, folds: Mapping[inputs.Unlike, Sequence[Fold]]) -> list[dict[str, Any]]:
-    """Errors by engine and chip generation, with the subject of each row left out of the fit."""
+    """Errors by engine and chip generation, for fits without any measurement of the predicted model on its chip."""
     errors: dict[tuple[str, str], list[Array]] = {}
     for fold in folds.get("subject", ()):
         first = fold.rows[0]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def _sources(arguments: Sequence[str]) -> list[str]:
-    """Files of measured servers; all shipped ones if none is named."""
+    """Files of measured servers; all shipped files if ``arguments`` is empty."""
     for name in arguments:
         is_path = name.lower().endswith((".csv", *RESULT_ENDINGS)) or Path(name).name != name
         if name not in validation.SERVERS and not is_path:
@@ -38,7 +38,7 @@ def _sources(arguments: Sequence[str]) -> list[str]:
     return list(arguments) or list(validation.SERVERS)
 
 
-#: Options of the comparison of a run with a deployment.
+#: Options that are allowed when a run is compared with a deployment.
 _HELD = ("datasets", "against", "choice", "form", "as_json", "as_csv", "output", "quiet", "why", "plot")
 _LISTED = "\n".join(f"  {name}: {description}" for name, description in validation.SERVERS.items())
 _HELP = f"""Compare predictions with measurements, and report errors and coverage.
@@ -66,7 +66,7 @@ def validate(
     choice: int | None,
     engine: str,
 ) -> Page:
-    """Run the command; its help is set below."""
+    """Run the ``validate`` command, whose help text is set elsewhere."""
     if against is not None:
         saved_services.check_alone(request, against, _HELD)
         return _against(datasets, against, choice)
@@ -97,7 +97,7 @@ def _against(results: Sequence[str], path: str, number: int | None) -> run_vs_pr
     Raises
     ------
     InputError
-        If there is not exactly one run, or its load differs from the result.
+        If there is not exactly one run, or if the load of the run differs from the load of the saved result.
     """
     from inference_econ.answers.deployments.serving_options import engine_of
     from inference_econ.answers.launching.instance import LaunchDegrees
@@ -157,7 +157,7 @@ def calibrate(
 
     DATA are CSV files with the columns of a shipped file (see scenarios/measured), or names of shipped files. DATA may
     also be results of vllm bench serve, SGLang's bench_serving, genai-perf or AIPerf, with --hardware, --tp and so on.
-    Constants that the data do not determine stay close to the base; the table lists them. If the data have fewer
+    Constants that the data do not determine stay close to the base, and are marked in the table. If the data have fewer
     measurements than constants, the command fits correction factors only (--levels).
     """
     from inference_econ.extras.servers.calibrate import base_of
@@ -211,16 +211,16 @@ def calibrate(
 
 
 class _Measured(NamedTuple):
-    """Measurements of the command, and their selection."""
+    """Measurements that the ``calibrate`` command read and selected."""
 
     rows: list[servers.Measurement]
     """Measurements that can be fitted and are selected."""
     left_out: Mapping[str, int]
-    """Other measurements by reason [1]."""
+    """Number of excluded measurements by reason [1]."""
     used: list[servers.Measurement]
     """Fitted subset of :attr:`rows`."""
     first_skipped: str
-    """First unreadable measurement, with its line and the reason; empty without one."""
+    """First unreadable measurement, with its line and the reason; empty if all are readable."""
 
     @classmethod
     def of(

@@ -1,4 +1,4 @@
-"""Fit of assumptions to measurements by bounded robust least squares of logarithms, with cross-validation."""
+"""Fit constants of the assumptions to measurements by robust least squares of log errors, with cross-validation."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Constant:
     low, high : float
         Physical bounds, in base units.
     start : float
-        Start value if the assumptions have none.
+        Start value if the assumptions do not set the constant.
     spread : float
         Prior standard deviation of the logarithm [1].
     unit : str
-        Unit of bounds and start.
+        Unit of ``low``, ``high`` and ``start``.
     """
 
     low: float
@@ -76,7 +76,8 @@ TARGETS: Mapping[str, Target] = {
     "request": Target("request_seconds", 0.15),
     "throughput": Target("output_tokens_per_second_per_accelerator", 0.15),
 }
-#: Factor on the typical error of mean TTFTs [1]. These include the start of a run with compilation and full queues.
+#: Factor on the typical error of mean TTFTs [1]. A mean TTFT includes compilation and full queues at the start of a
+#: run.
 _MEAN_TTFT = 1.5
 #: Step of finite differences of logarithms [1].
 _STEP = 0.02
@@ -103,13 +104,13 @@ class FitProblem:
     Attributes
     ----------
     rows : tuple of Measurement
-        Predictable measurements.
+        Measurements that the model can predict.
     names : tuple of str
         Names of the constants.
     base : Assumptions
-        All other assumptions.
+        Assumptions other than the constants.
     targets : tuple of str
-        Keys of :data:`TARGETS`.
+        Fitted quantities, as keys of :data:`TARGETS`.
     centre, spreads : ndarray, shape (n,)
         Prior means and standard deviations of the logarithms [1].
     low, high : ndarray, shape (n,)
@@ -143,7 +144,7 @@ class FitProblem:
         return log_ratios(predict(self.rows, lambda _: assumptions), self.targets)
 
     def jacobian(self, logs: Array, errors: Array, meter: Meter) -> Array:
-        """Derivatives of the errors, shape (rows, targets, n)."""
+        """Derivatives of the errors with respect to the logarithms of the constants, shape (rows, targets, n)."""
         columns = []
         for index in range(logs.size):
             moved = logs.copy()
@@ -159,13 +160,13 @@ class FitProblem:
         return 0.5 * float(data.sum() + (((logs - self.centre) / self.spreads) ** 2).sum())
 
     def weighted_jacobian(self, errors: Array, jacobian: Array) -> Array:
-        """Derivatives of the errors with the weights of the robust loss, shape (rows * targets, n)."""
+        """Derivatives of the errors, weighted by the robust loss, shape (rows * targets, n)."""
         scaled = np.nan_to_num(errors) / self.scatters
         pull = np.sqrt(self.shares[:, None] / (1.0 + scaled**2)) / self.scatters
         return (np.nan_to_num(jacobian) * pull[:, :, None]).reshape(-1, jacobian.shape[-1])
 
     def solve(self, start: Array, evaluations: int, meter: Meter) -> Array:
-        """Logarithms of the constants with minimal cost."""
+        """Logarithms of the constants that minimize :meth:`cost`."""
         last: dict[bytes, Array] = {}
 
         def errors(logs: Array) -> Array:
@@ -180,7 +181,7 @@ class FitProblem:
     def least(
         self, start: Array, errors: Callable[[Array], Array], jacobian: Callable[[Array], Array], evaluations: int
     ) -> Array:
-        """Logarithms of the constants with minimal cost, for given errors and derivatives."""
+        """Logarithms of the constants that minimize :meth:`cost`, from errors and derivatives at the start values."""
         from scipy.optimize import least_squares
 
         priors, count = np.diag(1.0 / self.spreads), self.shares.size * len(self.targets)
@@ -208,7 +209,7 @@ class FitProblem:
 
 
 class Meter:
-    """Progress of a fit, counted in predictions of all measurements."""
+    """Progress of a fit. One step is one prediction of all measurements."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self.progress, self.total, self.done = progress, total, 0
@@ -244,8 +245,8 @@ def problem_of(
     return FitProblem(tuple(usable), tuple(names), base, tuple(targets), centre, spreads, low, high, shares)
 
 
-#: Limits for constants that the data determine [1]: the share of the prior variance that may remain, and the log
-#: standard error without a prior.
+#: Minimum reduction of the prior variance, and maximum log standard error without a prior, of a constant that the data
+#: determine [1].
 _LEARNT, _KNOWN = 0.5, 0.5
 #: Maximum uncertainty factor of a constant that the data determine [1].
 _MOST = 1000.0
@@ -264,17 +265,17 @@ class Fit:
     Attributes
     ----------
     names : tuple of str
-        Keys of :data:`CONSTANTS`.
+        Fitted constants, as keys of :data:`CONSTANTS`.
     values : ndarray, shape (n,)
         Constants in base units.
     covariance : ndarray, shape (n, n)
-        Covariance of their logarithms [1].
+        Covariance of the logarithms of the constants [1].
     unknown : tuple of str
-        Reason why the data do not determine each constant; empty if they do.
+        Reason why the data do not determine a constant, for each constant; empty if the constant is determined.
     base, assumptions : Assumptions
         Assumptions at the start of the fit, and with the fitted constants.
     targets : tuple of str
-        Keys of :data:`TARGETS`.
+        Fitted quantities, as keys of :data:`TARGETS`.
     errors : ndarray, shape (rows, targets)
         ln(predicted / measured) [1]; NaN if either is missing.
     base_errors : ndarray, shape (rows, targets)
@@ -306,7 +307,7 @@ class Fit:
         return np.sqrt(np.diag(self.covariance))
 
     def median_error(self, target: str) -> float:
-        """Median absolute error of a target [1]; NaN without measurements of it."""
+        """Median absolute error of a target [1]; NaN if the target was not measured."""
         errors = self.errors[:, self.targets.index(target)]
         return float(np.nanmedian(np.abs(errors))) if np.isfinite(errors).any() else math.nan
 
@@ -327,16 +328,17 @@ def fit(
     rows : sequence of Measurement
         Measurements. Measurements without a target, and measurements that the model cannot predict, are ignored.
     names : sequence of str
-        Keys of :data:`CONSTANTS`.
+        Fitted constants, as keys of :data:`CONSTANTS`.
     base : Assumptions
-        Prior means, and all other assumptions. Exceptions by chip family are removed from fitted constants.
+        Prior means of the constants, and all other assumptions. Values of fitted constants for single chip families are
+        removed.
     targets : sequence of str
-        Keys of :data:`TARGETS`.
+        Fitted quantities, as keys of :data:`TARGETS`.
     prior : float
         Factor on the prior standard deviations in :data:`CONSTANTS` [1]. A factor below 1 keeps the constants closer to
         those of ``base``; ``inf`` ignores ``base``.
     progress : callable, optional
-        Receives the completed share.
+        Function that receives the completed share of the work [1].
 
     Returns
     -------
@@ -392,7 +394,7 @@ def fit(
 
 
 def _unknown(problem: FitProblem, logs: Array, covariance: Array, meter: Meter) -> tuple[str, ...]:
-    """Reason why the data do not determine each constant, from the change of the likelihood with the constant."""
+    """Reason why the data do not determine a constant, for each constant; empty if the constant is determined."""
     lowest, reasons = problem.cost(logs), []
     for index in range(logs.size):
         error = float(np.sqrt(covariance[index, index]))
@@ -416,7 +418,7 @@ def _unknown(problem: FitProblem, logs: Array, covariance: Array, meter: Meter) 
     return tuple(reasons)
 
 
-#: Fields that define groups for cross-validation.
+#: Functions that return the cross-validation group of a measurement, by kind of group.
 GROUPS: Mapping[Unlike, Callable[[Measurement], str]] = {
     "traffic": lambda row: f"{row.isl or row.context:g}/{row.osl or 0:g}",
     "version": version_of,
@@ -437,9 +439,9 @@ class Fold:
     Attributes
     ----------
     by : str
-        Key of :data:`GROUPS`.
+        Kind of the left-out groups, a key of :data:`GROUPS`.
     left_out : str
-        Value that the left-out measurements share.
+        Property that the left-out measurements share, such as the name of a chip.
     values : ndarray, shape (n,)
         Constants fitted to all other measurements, in base units.
     errors : ndarray, shape (rows, targets)
@@ -456,16 +458,16 @@ class Fold:
 
 
 def cross_validated(fitted: Fit, by: Unlike, *, progress: Progress | None = None) -> list[Fold]:
-    """Predict each group of measurements by a fit to all others.
+    """Predict each group of measurements with constants that were fitted to all other groups.
 
     Parameters
     ----------
     fitted : Fit
         Fit to all measurements.
     by : str
-        Key of :data:`GROUPS`.
+        Kind of the left-out groups, a key of :data:`GROUPS`.
     progress : callable, optional
-        Receives the completed share.
+        Function that receives the completed share of the work [1].
 
     Returns
     -------
@@ -474,7 +476,8 @@ def cross_validated(fitted: Fit, by: Unlike, *, progress: Progress | None = None
 
     Notes
     -----
-    Fits start from the full fit and reuse its derivatives. Predictions of the left-out group are exact.
+    Each fit starts from the fit to all measurements and reuses its derivatives. Predictions of the left-out group are
+    exact.
     """
     labels = np.array([GROUPS[by](row) for row in fitted.rows])
     groups = list(dict.fromkeys(labels.tolist()))
@@ -521,22 +524,22 @@ def held_out(folds: Mapping[Unlike, Sequence[Fold]], by: Unlike, target: int) ->
     folds : mapping
         Folds by key of :data:`GROUPS`.
     by : str
-        Key of :data:`GROUPS`.
+        Kind of the left-out groups, a key of :data:`GROUPS`.
     target : int
-        Column of the errors.
+        Index of the target in the columns of the errors.
 
     Returns
     -------
     list of list of ndarray
-        Errors by group and run. A run is a deployment under one engine version. For ``by="traffic"`` every run is a
-        group; otherwise a group is a fold.
+        Errors by group and run. A run contains all measurements of a deployment under one engine version. For
+        ``by="traffic"`` every run is a group; otherwise a group is a fold.
     """
     groups = [runs for fold in folds.get(by, ()) if (runs := _runs(fold, target))]
     return [[run] for runs in groups for run in runs] if by == "traffic" else groups
 
 
 def _runs(fold: Fold, target: int) -> list[Array]:
-    """Errors of each deployment and engine version, without NaN [1]."""
+    """Errors in a fold for each deployment and engine version, without NaN [1]."""
     runs: dict[tuple[str, str], list[float]] = {}
     for row, error in zip(fold.rows, (-fold.errors[:, target]).tolist(), strict=True):
         if np.isfinite(error):
@@ -555,17 +558,18 @@ def own_errors(fitted: Fit, target: int) -> list[list[Array]]:
 
 #: Groups of runs; each run is a list of errors.
 Groups = Sequence[Sequence[npt.ArrayLike]]
-#: Outlier threshold [standard deviations]. One in 500 million normal errors exceeds it, and one in a hundred of
-#: Student's t with three degrees of freedom. The next values are the minimum number of runs to detect outliers [1], and
-#: the minimum standard deviation [1].
+#: Outlier threshold [standard deviations]. One in 500 million normally distributed errors exceeds the threshold, and
+#: one in a hundred errors with Student's t distribution (three degrees of freedom). The next values are the minimum
+#: number of runs to detect outliers [1], and the minimum standard deviation [1].
 _MISFIT, _TELLING, _NOISE = 6.0, 5, 0.05
 #: Standard deviation over median absolute deviation, for normal errors [1].
 _NORMAL = 1.4826
-#: Number of groups for which their spread is as uncertain as the difference between a profile and its base [1]. The log
-#: distance to the 10% and 90% quantiles of n normal errors has a variance of 0.9 / n. The log distances of engines have
-#: a variance of 0.23 around their chip generation (docs/howto/confidence.md).
+#: Number of groups at which the uncertainty of their spread equals the typical difference between a profile and its
+#: base [1]. The log distance to the 10% and 90% quantiles of n normal errors has a variance of 0.9 / n. The log
+#: distances of engine profiles have a variance of 0.23 around those of their chip generation
+#: (docs/howto/confidence.md).
 BASE_GROUPS = 4.0
-#: Level of the intervals whose coverage is reported, and minimum distance [1].
+#: Level of the intervals whose coverage is reported, and minimum distance of a quantile from the median [1].
 _LEVEL, _LEAST = 0.8, 1e-3
 #: Intraclass correlation of coverage within a run (``sh run.sh validate error-spreads``) [1].
 _ALIKE = 0.4
@@ -593,7 +597,8 @@ def error_quantiles(groups: Groups, base: Sequence[float] | None = None) -> tupl
     Notes
     -----
     The errors are cross-validated, so they include the uncertainty of the constants. With few groups, only a part of
-    their bias shifts the interval. For a single group, the rest of its bias widens the interval on that side.
+    the median error shifts the interval. For a single group, the remaining part of the median error widens the interval
+    on its side.
 
     Examples
     --------
@@ -617,9 +622,10 @@ def error_quantiles(groups: Groups, base: Sequence[float] | None = None) -> tupl
 
 
 def no_narrower(groups: Groups, base: Sequence[float]) -> tuple[float, ...] | None:
-    """Quantiles around the median error; at each level, the wider of these errors and those of the parent profile.
+    """Error quantiles that are not narrower than those of the parent profile at any level.
 
-    Used if the errors contain no information on other groups; see :func:`error_quantiles` for parameters.
+    These quantiles apply if the errors contain no information on other groups. See :func:`error_quantiles` for
+    parameters.
     """
     kept = without_misfits(groups)
     if not kept:
@@ -630,7 +636,7 @@ def no_narrower(groups: Groups, base: Sequence[float]) -> tuple[float, ...] | No
 
 
 def _of_all(groups: Groups, kept: Groups) -> Array:
-    """Quantiles of errors without outliers; the levels account for the number of excluded errors.
+    """Quantiles of ``kept``, the errors without outliers. The levels account for the number of excluded errors.
 
     The size of an outlier has no effect.
     """
@@ -644,13 +650,13 @@ def _around(middle: float, distances: Array) -> tuple[float, ...]:
 
 
 def _pooled(own: Array, base: Array, share: float) -> Array:
-    """Geometric means of the distances of the fit and of its base, weighted by ``share`` [1]."""
+    """Weighted geometric mean of the error distances of a fit, with the weight ``share``, and of its base [1]."""
     logs = share * np.log(np.maximum(own, _LEAST)) + (1.0 - share) * np.log(np.maximum(base, _LEAST))
     return np.where(np.asarray(LEVELS) == 0.5, 0.0, np.exp(logs))
 
 
 def own_share(groups: int) -> float:
-    """Weight of a profile's own groups in its intervals; the rest is the weight of its base [1]."""
+    """Weight of a profile's own groups in its error intervals [1]. The base has the remaining weight."""
     return groups / (groups + BASE_GROUPS)
 
 
@@ -658,7 +664,7 @@ def stretch(groups: int) -> float:
     """Factor that widens the error quantiles of few groups, so that they apply to a new group [1].
 
     The factor is the quantile of Student's t for one more normal value, divided by the normal quantile. The factor is 1
-    for a single group, which contains no information on others.
+    for a single group, because one group contains no information on other groups.
 
     Examples
     --------
@@ -673,7 +679,7 @@ def stretch(groups: int) -> float:
 
 
 def without_misfits(groups: Groups) -> list[list[Array]]:
-    """Remove outliers: runs with a median far from all other runs, and groups without other runs."""
+    """Remove outliers: runs whose median is far from that of all runs, and groups in which no other runs remain."""
     runs = [[np.asarray(run, dtype=float) for run in group] for group in groups]
     medians = np.array([np.median(run) for group in runs for run in group])
     if medians.size < _TELLING:
@@ -693,7 +699,7 @@ def joined(groups: Groups) -> Array:
 
 
 def coverage(groups: Groups, base: Sequence[float] | None = None, level: float = _LEVEL) -> float:
-    """Share of all errors inside an interval that was computed from the other groups; outliers are included [1].
+    """Share of errors inside an interval that was computed without their group; outliers are included [1].
 
     Parameters
     ----------
@@ -714,7 +720,7 @@ def coverage(groups: Groups, base: Sequence[float] | None = None, level: float =
 def held_by_run(
     groups: Groups, base: Sequence[float] | None = None, level: float = _LEVEL
 ) -> list[list[npt.NDArray[np.bool_]]]:
-    """Check whether each error is inside an interval from the other groups, by group and run.
+    """Check whether each error is inside an interval that was computed without the group of the error.
 
     See :func:`coverage`. The list is empty with fewer than two groups.
     """
@@ -728,12 +734,12 @@ def held_by_run(
 
 
 def by_chance(sizes: Sequence[float], level: float = _LEVEL) -> tuple[float, float]:
-    """Range of the covered share of measurements in 95% of samples, for an interval of correct width.
+    """Range that contains the share of covered measurements with 95% probability, if the interval is correct.
 
     Parameters
     ----------
     sizes : sequence of float
-        Measurements of each run, or of each other group that was left out, at least one [1].
+        Number of measurements in each run, or in each left-out group of another kind; at least one number [1].
     level : float
         Nominal share [1].
 
@@ -748,8 +754,9 @@ def by_chance(sizes: Sequence[float], level: float = _LEVEL) -> tuple[float, flo
     of n / (1 + (k - 1) r) independent ones (Kish's design effect). A beta distribution of that mean and variance
     approximates the share.
 
-    The continuous distribution understates the probability that all or no measurements are covered. A limit of the
-    interval is therefore 1 or 0 if that many independent measurements could all be inside, or all outside.
+    The continuous distribution understates the probability that all or no measurements are covered. The upper limit is
+    therefore 1 if an equivalent number of independent measurements could all be inside the interval. The lower limit is
+    0 if all could be outside.
 
     Examples
     --------

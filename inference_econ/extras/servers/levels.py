@@ -1,9 +1,9 @@
 """Measured corrections: factors between measured and predicted step times, shipped or from your servers.
 
-A profile has similar prediction errors within one model on one chip, one engine version, one serving mode and one
-deployment. :func:`observed` computes the errors, and their derivatives with respect to step times. :func:`pooled` fits
-corrections, :func:`levels_data` writes them, and :func:`own_profile` fits those of your servers. ``data/levels`` makes
-the shipped corrections.
+Prediction errors of a profile are similar for equal model and chip, engine version, serving mode, or deployment.
+:func:`observed` computes the errors, and the derivatives of predictions with respect to corrections. :func:`pooled`
+fits corrections, :func:`levels_data` writes corrections, and :func:`own_profile` fits corrections to your servers.
+``data/levels`` makes the shipped corrections.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from inference_econ.inputs.engine import profiles
 
 #: Quantities to which corrections are fitted: first for decode steps, then for prefill steps.
 QUANTITIES: tuple[inputs.Quantity, inputs.Quantity] = ("tpot", "ttft")
-#: Corrections that all models share: of speculation, to which no profile is fitted, and of engine releases.
+#: Corrections that all models share: for speculation, to which no profile is fitted, and for engine releases.
 SHARED = ("speculation", "release")
-#: Minimum number of architectures for the correction of a release [1]: with one, model and release are confounded.
+#: Minimum number of architectures for the correction of a release [1]. With one architecture, the effects of model and
+#: release cannot be separated.
 _ARCHITECTURES = 2
 #: Step of finite differences: change of a log correction [1].
 _TRIED = 0.05
@@ -38,7 +39,7 @@ _LARGEST = 2.0
 _NO_SPREAD = inputs.LevelSpreads(subject=0, version=0, way=0, deployment=0, row=0)
 
 
-#: Releases that have a correction, by engine, and by whether it applies to speculative decoding only.
+#: Releases that have a correction, by engine, and by whether the correction applies to speculative decoding only.
 Releases = Mapping[str, Mapping[bool, Sequence[str]]]
 
 
@@ -52,7 +53,7 @@ class Group(NamedTuple):
 
     @property
     def profile(self) -> str:
-        """Name of its profile."""
+        """Name of the profile of the group."""
         return f"profiles/{self.engine}_{self.generation}"
 
 
@@ -64,13 +65,13 @@ class Place(NamedTuple):
     version: str
     """Engine version."""
     way: tuple[bool, bool]
-    """Serving mode: disaggregated, and with speculation."""
+    """Serving mode: true if disaggregated, and true with speculative decoding."""
     deployment: tuple[str, str]
     """Layout of the instance, and weight format."""
 
 
-#: Name of a correction: its group, the kind of step, and the first levels of a place. Of a shared correction: one of
-#: :data:`SHARED`, and the first engine release to which it applies.
+#: Name of a correction: its group, the kind of step, and the first levels of a place. Shared corrections have one of
+#: :data:`SHARED` and the first engine release to which they apply, instead of levels.
 Name = tuple[Group, int, tuple[object, ...]]
 
 
@@ -87,13 +88,13 @@ class Observed:
     group : Group
         Group of the profile.
     places : tuple of Place
-        Places of the decode and the prefill steps; disaggregated servers have a layout for each.
+        Places of the decode and the prefill steps; both places differ in the layout if the server is disaggregated.
     errors : ndarray, shape (2,)
         ln(measured / predicted) of TPOT and TTFT [1]; NaN if not measured.
     slopes : ndarray, shape (2, 2)
-        Derivatives of their predicted logarithms with respect to log corrections of decode and prefill steps [1].
+        Derivatives of ln(TPOT) and ln(TTFT) with respect to log corrections of decode and prefill steps [1].
     shared : tuple of Name
-        Corrections that all models share.
+        Names of the measurement's corrections that all models share.
     """
 
     row: Measurement
@@ -106,7 +107,7 @@ class Observed:
 
     @property
     def misfit(self) -> bool:
-        """True in a series that no known fact explains; its corrections apply to one engine version only."""
+        """True if the measurement belongs to an outlier series, whose corrections apply to its engine version only."""
         return misfit_of(self.row) is not None
 
 
@@ -158,7 +159,7 @@ def shared_of(group: Group, row: Measurement, since: Mapping[bool, Sequence[str]
 
 
 def misfit_of(row: Measurement) -> inputs.Misfit | None:
-    """Outlier series of a measurement, which no known fact explains; None if it belongs to none."""
+    """Outlier series to which a measurement belongs, which no known fact explains; None if there is none."""
     key = (row.engine, row.model, row.hardware, version_told(row))
     return next(
         (one for one in inputs.known_misfits() if (one.engine, one.model, one.hardware, one.version) == key), None
@@ -166,15 +167,15 @@ def misfit_of(row: Measurement) -> inputs.Misfit | None:
 
 
 def _release(row: Measurement) -> str:
-    """Engine release of a measurement: the newest one with known facts that is not newer; empty if unknown."""
+    """Newest release with known facts that is not newer than the measured engine version; empty if unknown."""
     facts = facts_of(row)
     return "" if facts is None else facts.version
 
 
 def newest_release(engine: str, rows: Iterable[Measurement], known: str = "") -> str:
-    """Newest release of an engine among measurements and a known one; empty if all are unknown.
+    """Newest release of the engine in the measurements, or ``known`` if it is newer; empty if no release is known.
 
-    A nightly build without a day is ignored.
+    Nightly builds without a date are ignored.
     """
     dated = (row for row in rows if row.engine == engine and (row.days or is_number(version_told(row))))
     measured = {known, *map(_release, dated)}
@@ -184,8 +185,8 @@ def newest_release(engine: str, rows: Iterable[Measurement], known: str = "") ->
 def corrected_releases(rows: Sequence[Measurement]) -> Releases:
     """Releases of each engine that have a correction.
 
-    A release has a correction if models of several architectures were measured with it and with older releases. With a
-    single architecture, the effect could be an error of this architecture.
+    A release has a correction if models of several architectures were measured with this release and with older
+    releases. With a single architecture, the effect could be an error of this architecture.
     """
     measured_with: dict[tuple[str, bool], dict[str, set[str]]] = {}
     for row in rows:
@@ -217,19 +218,19 @@ def observed(
     rows : sequence of Measurement
         Measurements. Measurements without a profile or a recorded layout are ignored.
     assumptions : callable
-        Returns the profile of a group, without corrections.
+        Function that returns the profile of a group, without corrections.
     releases : Releases, optional
         Releases that have a correction; by default the releases of :func:`corrected_releases`.
 
     Notes
     -----
-    The slopes are finite differences for a correction of 5%.
+    Slopes (derivatives) are finite differences for a correction of 5%.
     """
     usable = [(row, group) for row in rows if (row.tp or row.decode) and (group := group_of(row))]
     profiles_of: dict[Group | None, inputs.Assumptions] = {group: assumptions(group) for _, group in usable}
 
     def all_predicted(decode: float, prefill: float) -> list[Prediction]:
-        """Predictions with one correction for all measurements of a group."""
+        """Predict all measurements with the same log corrections of decode and prefill steps."""
         tried: dict[Group | None, inputs.Assumptions] = {}
         for group, base in profiles_of.items():
             assert group is not None
@@ -280,10 +281,10 @@ Levels = Mapping[Name, float]
 
 
 class Spreads(NamedTuple):
-    """Standard deviations that set how far the correction of a server moves toward its group of servers [1]."""
+    """Standard deviations of corrections, which limit the difference of a correction from the next wider level [1]."""
 
     effects: Array
-    """Standard deviations of decode and prefill corrections by depth, and of shared corrections, shape (2, 6)."""
+    """Standard deviations of decode and prefill corrections, by level, then of shared corrections, shape (2, 6)."""
     rows: Array
     """Standard deviations of TPOT and TTFT around their corrections, shape (2,)."""
 
@@ -298,27 +299,27 @@ class Spreads(NamedTuple):
 
 
 class SharedRows(NamedTuple):
-    """Mixed model of measurements that share random effects."""
+    """Mixed-effects model of measurements that share corrections (random effects)."""
 
     design: Array
     """Design matrix, shape (lines, effects) [1]."""
     errors: Array
-    """Log errors, shape (lines,) [1]."""
+    """Log errors, with one line per measured TPOT or TTFT, shape (lines,) [1]."""
     quantity: Array
-    """Index in :data:`QUANTITIES` of each line."""
+    """Measured quantity of each line, as an index into :data:`QUANTITIES`."""
     rows: Array
-    """Index of the measurement of each line."""
+    """Measurement of each line, as an index."""
     members: tuple[tuple[list[int], list[int]], ...]
     """Indices of the effects on the decode and the prefill steps of each measurement."""
     kinds: Array
-    """Kind of step and depth of each effect, shape (effects, 2)."""
+    """Kind of step, and level in the hierarchy, of each effect, shape (effects, 2)."""
     names: tuple[Name, ...]
     """Names of the effects."""
 
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """Estimated effects of one block."""
+    """Estimated effects (log corrections) of one block, and their covariance."""
 
     effects: Array
     covariance: Array
@@ -330,7 +331,7 @@ def known_part(place: Place, depth: int) -> tuple[object, ...]:
 
 
 def block_of(rows: Sequence[Observed], beside: bool = True) -> SharedRows:
-    """Mixed model of measurements that share effects. ``beside`` adds the shared effects."""
+    """Mixed-effects model of measurements that share corrections. ``beside`` adds the corrections of :data:`SHARED`."""
     index: dict[Name, int] = {}
     members: list[tuple[list[int], list[int]]] = []
     lines: list[tuple[dict[int, float], float, int, int]] = []
@@ -358,7 +359,7 @@ def block_of(rows: Sequence[Observed], beside: bool = True) -> SharedRows:
 
 
 def _effect(part: tuple[object, ...]) -> int:
-    """Index of the standard deviation of an effect: by depth, then by :data:`SHARED`."""
+    """Index of the standard deviation of an effect: by level in the hierarchy, then by :data:`SHARED`."""
     return len(DEPTHS) + SHARED.index(str(part[0])) if part[0] in SHARED else len(part) - 1
 
 
@@ -387,7 +388,7 @@ def blocks(rows: Iterable[Observed]) -> list[list[Observed]]:
 def pooled(
     rows: Sequence[Observed], spreads: Spreads, *, fixed: Collection[tuple[object, ...]] = (), beside: bool = True
 ) -> dict[Name, float]:
-    """Corrections for all places of measurements, as sums over the wider effects [1].
+    """Log corrections for all places of measurements: sums of the effects of a place and all wider levels [1].
 
     Parameters
     ----------
@@ -396,7 +397,7 @@ def pooled(
     spreads : Spreads
         Standard deviations of the corrections, see :class:`Spreads`.
     fixed : collection of tuple
-        First levels of places whose own effects are 0.
+        First levels of places whose effects are fixed to 0.
     beside : bool
         True to include the effects of :data:`SHARED`.
     """
@@ -422,10 +423,10 @@ def level_of(levels: Levels, row: Observed) -> Array:
 
 
 class CorrectionEntry(NamedTuple):
-    """One correction."""
+    """Corrections at one place, with the number of measurements."""
 
     rows: int
-    """Measurements [1]."""
+    """Number of measurements [1]."""
     decode: float
     """Log correction of decode steps [1]."""
     prefill: float
@@ -474,7 +475,7 @@ def levels_data(
 
 
 def entries_of(group: Group, rows: Sequence[Observed], levels: Levels) -> dict[tuple[Any, ...], CorrectionEntry]:
-    """Corrections of a group, with the number of measurements behind each."""
+    """Corrections of a group, with the number of measurements to which each correction was fitted."""
     counts: dict[tuple[Any, ...], set[int]] = {}
     for number, row in enumerate(rows):
         for place in row.places if row.group == group else ():
@@ -487,7 +488,7 @@ def entries_of(group: Group, rows: Sequence[Observed], levels: Levels) -> dict[t
 
 
 def known_shared(group: Group, file: inputs.MeasuredLevels) -> dict[Name, float]:
-    """Shared corrections of a file."""
+    """Corrections in a file that all models share."""
     return {
         (Group(group.engine, ""), kind, (SHARED[not level.speculates], level.since)): log
         for level in file.shared
@@ -506,7 +507,7 @@ def known_releases(file: inputs.MeasuredLevels) -> Releases:
 
 
 def known_entries(file: inputs.MeasuredLevels) -> dict[tuple[Any, ...], CorrectionEntry]:
-    """Corrections of a file."""
+    """Corrections in a file, by the first levels of a place."""
     entries: dict[tuple[Any, ...], CorrectionEntry] = {}
     for subject in file.subjects:
         part: tuple[Any, ...] = ((subject.model, subject.hardware),)
@@ -526,7 +527,7 @@ def _entry(level: inputs.MeasuredLevel) -> CorrectionEntry:
 
 
 def _nested(entries: Entries, within: tuple[Any, ...]) -> list[dict[str, Any]]:
-    """Corrections one level below a place, including the levels below them."""
+    """Corrections one level below a place as plain data, including all narrower levels."""
     depth = len(within)
     nested = []
     for part in sorted((part for part in entries if len(part) == depth + 1 and part[:depth] == within), key=str):
@@ -583,7 +584,7 @@ def own_profile(rows: Sequence[Measurement], *, date: str) -> OwnProfile:
     Raises
     ------
     InputError
-        If the measurements have several engines or generations, or no profile.
+        If the measurements have several engines or chip generations, or their engine has no profile for the generation.
     """
     groups = list(dict.fromkeys(group_of(row) for row in rows))
     group = groups[0] if len(groups) == 1 else None
@@ -597,7 +598,7 @@ def own_profile(rows: Sequence[Measurement], *, date: str) -> OwnProfile:
             "name the engine with --engine, or choose rows with --where"
         )
     shipped, today = inputs.catalog.assumptions(group.profile), inputs.catalog.engine(group.engine).at().version
-    # A run without a version gets the version that predictions use.
+    # A measurement without an engine version gets the version that predictions use.
     dated = [row if row.engine_version or row.ran else replace(row, engine_version=today) for row in rows]
     alone = inputs.catalog.as_fitted(group.profile)
     assert shipped.levels is not None
@@ -628,9 +629,9 @@ def own_levels(shipped: inputs.MeasuredLevels, group: Group, rows: Sequence[Obse
 
     Notes
     -----
-    The shipped corrections are the prior mean. If the shipped data include your setup, only your deployment may deviate
-    from them. If the shipped data lack your setup, all narrower levels may deviate. Deviations are pooled as in
-    :mod:`inference_econ.extras.servers.levels`.
+    The shipped corrections are the prior mean. Shipped corrections remain unchanged, except corrections of the
+    narrowest level, the deployment. Levels without a shipped correction may deviate from the nearest wider level.
+    Deviations are fitted by :func:`pooled`.
     """
     shipped_entries, spreads = known_entries(shipped), Spreads.read(shipped.spreads)
     before = known_shared(group, shipped) | {
@@ -643,7 +644,7 @@ def own_levels(shipped: inputs.MeasuredLevels, group: Group, rows: Sequence[Obse
     further = pooled(beyond, spreads, fixed=fixed, beside=False)
     entries = dict(shipped_entries)
     for part, entry in entries_of(group, rows, further).items():
-        # Shipped correction of a place, or of the nearest wider one.
+        # Shipped correction of the place, or of the nearest wider level.
         wider = (shipped_entries.get(part[:length]) for length in range(len(part), 0, -1))
         nearest = next(filter(None, wider), CorrectionEntry(0, 0.0, 0.0))
         known = shipped_entries[part].rows if part in shipped_entries else 0

@@ -1,4 +1,4 @@
-"""Comparison of a run with the prediction of its deployment, and search for parts that explain a difference."""
+"""Compare a benchmark run with its prediction, and find parts of a decode step that could explain a difference."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from inference_econ.serving import Service
 
 #: Largest relative differences of load and of mean lengths between run and prediction [1].
 _LOADS, _LENGTHS = 0.03, 0.1
-#: Fittable constants behind each part of a step. For communication, they are constants of the latency.
+#: Fittable constants that determine each part of a step; for communication, constants of the latency.
 CONSTANTS = {
     "activations": ("chip.hbm_efficiency",),
     "launches": ("host.graph_launch",),
@@ -33,9 +33,9 @@ class CheckedNumber:
     Attributes
     ----------
     expected : Expected
-        Prediction.
+        Predicted value, with interval and SLO.
     measured : float
-        Measured value, in the same unit.
+        Measured value, in the unit of ``expected``.
     """
 
     expected: Expected
@@ -56,7 +56,7 @@ class CheckedNumber:
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """Part of a decode step that alone could explain a difference.
+    """Part of a decode step that alone could explain a difference in TPOT.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Suspect:
     factor : float
         Ratio of the time that would explain the difference to the predicted time [1].
     constants : tuple of str
-        Fittable constants behind the part.
+        Fittable constants that determine the time of the part.
     """
 
     part: str
@@ -77,7 +77,7 @@ class Suspect:
 
 
 def constants_of(setup: Setup, part: str) -> tuple[str, ...]:
-    """Constants behind a part of a step. A part with a measured kernel curve depends on the curve's efficiency."""
+    """Fittable constants, including the efficiency of a measured kernel curve, that determine a part of a step."""
     share = {"compute": "math_efficiency", "weights": "hbm_efficiency"}.get(part)
     if share is not None:
         precision, curves = setup.precision, []
@@ -104,16 +104,16 @@ def hold(
     load : OfferedLoad
         Load of the whole deployment.
     instances : int
-        Number of equal instances [1]. The run may have measured only one instance.
+        Number of equal instances [1]. The run may have been a run on one instance only.
     service : Service
-        One instance.
+        Predicted instance.
     run : BenchmarkRun
         Measured run.
 
     Raises
     ------
     InputError
-        If the run has another load or other lengths, or lacks the statistic.
+        If the load or the request lengths of the run differ from the prediction.
     """
     share = _share(load, instances, run)
     means = service.requests.isl.mean, service.requests.osl.mean
@@ -139,7 +139,7 @@ def _share(load: OfferedLoad, instances: int, run: BenchmarkRun) -> float:
     Raises
     ------
     InputError
-        If the load is neither of these.
+        If the run offered neither the full load nor the load of one instance.
     """
     offered, whole = (
         (run.requests_per_second, load.requests_per_second)
@@ -177,8 +177,8 @@ def suspects(service: Service, batch: float, held: CheckedNumber, most: int = 4)
 
     Notes
     -----
-    Prefill contributes to the TPOT, but is not among the parts. A part is excluded if its time would have to be
-    negative.
+    Prefill contributes to TPOT, but is not a part of a decode step. A part is excluded if only a negative time could
+    explain the difference.
     """
     plans, dp = service.plans, service.plans.stage / service.plans.attention_ranks
     tp, pp = (int(degree[0]) for degree in (plans.attention_ranks, plans.pp))

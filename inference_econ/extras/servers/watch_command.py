@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 from inference_econ import inputs
 from inference_econ.extras import servers
 
-#: Options that control watching and do not describe the deployment.
+#: Options that control the scrapes and do not describe the deployment.
 _WATCHING = ("answer", "hardware", "metrics", "hosts", "every", "lasting", "once", "number", "as_json", "quiet")
 
 #: Longest window between two scrapes [s].
@@ -76,7 +76,7 @@ def watch(
 def _windows(
     request: Request, sources: Sequence[str], hosts: Sequence[str], every: float, lasting: float | None, *, once: bool
 ) -> Iterator[Window]:
-    """Requested windows, from saved files or live.
+    """Requested windows, from saved metrics files or from a live server.
 
     Raises
     ------
@@ -112,7 +112,8 @@ def _predicted(request: Request, answer: str) -> tuple[Service, ie.Targets, floa
     Raises
     ------
     InputError
-        If neither is given, or the result is disaggregated: prefill and decode instances have separate metrics.
+        If neither a saved result nor MODEL is given, or if the result is disaggregated, because its prefill and decode
+        instances have separate metrics.
     """
     if request.hardware:
         if request.number is not None or is_answer(answer):
@@ -152,7 +153,7 @@ _TIMEOUT_SECONDS, _LARGEST = 10.0, 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Window between two scrapes: its end, and its means or the reason why there are none."""
+    """Window between two scrapes: end time, and either the means or the reason for missing means."""
 
     at: str
     run: servers.BenchmarkRun | None
@@ -184,7 +185,7 @@ def live(source: str, hosts: Sequence[str], seconds: float, tell: Callable[[str]
     seconds : float
         Time between scrapes [s].
     tell : callable
-        Receives a message after the first scrape.
+        Function that receives a message after the first scrape.
 
     Raises
     ------

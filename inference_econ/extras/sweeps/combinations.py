@@ -1,4 +1,4 @@
-"""Combinations of a sweep, computed in parts, in this process or in others, as rows of Parquet files."""
+"""Combinations of a sweep, and their computation in parts, by one or several processes, as rows of Parquet files."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 #: Number of parts of a sweep, and minimum and maximum number of combinations per part [1].
 _PARTS, _SMALLEST, _LARGEST = 400, 1, 256
-#: Settings that name a catalog entry, by kind.
+#: Kind of catalog entry that a setting names, by setting.
 _NAMES: Mapping[str, catalog.Kind] = {
     "model": "models",
     "draft": "models",
@@ -54,22 +54,22 @@ _NAMES: Mapping[str, catalog.Kind] = {
 }
 #: Mean time per combination [s].
 _SECONDS = 0.1
-#: Version of the row format. It changes if old and new files cannot be read together.
+#: Version of the row format. The version changes if old and new files cannot be read together.
 _FORM = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """Combination of a sweep.
+    """One combination of a sweep: a point on each axis.
 
     Attributes
     ----------
     number : int
-        Index in the product, from 0; the first axis varies slowest.
+        Index of the combination in the product of the axes, from 0; the first axis varies slowest.
     labels : dict of str
-        Label of its point on each axis.
+        Label of the combination's point on each axis.
     settings : Settings
-        Settings of its frontier.
+        Settings of the combination's frontier.
     """
 
     number: int
@@ -84,7 +84,7 @@ class Combinations:
     Attributes
     ----------
     ask : SweepAsk
-        Sweep.
+        Query of the sweep.
     """
 
     ask: SweepAsk
@@ -106,12 +106,12 @@ class Combinations:
             shipped = (entry for entry in catalog.names(_NAMES[name]) if "/" not in entry)
             return {entry: {name: entry} for entry in shipped}
         meant = [(label, _named(point)) for label, point in axis_points(name, axis)]
-        # Labels that are names have the spelling of the catalog.
+        # Labels that are catalog names are written as in the catalog.
         return {str(point[name]) if name in _NAMES and [*point] == [name] else label: point for label, point in meant}
 
     @property
     def product(self) -> int:
-        """Number of combinations, including excluded ones [1]."""
+        """Number of combinations, including excluded combinations [1]."""
         return math.prod(len(points) for points in self.axes.values())
 
     @cached_property
@@ -129,7 +129,7 @@ class Combinations:
         return range(index * self.batch, min((index + 1) * self.batch, self.product))
 
     def part(self, index: int) -> list[Combination]:
-        """Combinations of a part, without excluded ones."""
+        """Combinations of a part, without excluded combinations."""
         named = ((number, self._labels(number)) for number in self.numbers(index))
         return [self._combination(number, labels) for number, labels in named if not self._is_left_out(labels)]
 
@@ -176,7 +176,7 @@ class Combinations:
     def price(self) -> float | str | None:
         """Price or pricing model for all combinations [USD/h].
 
-        If several chips have prices from the same source, it names this source.
+        If prices from one source exist for several chips, the result names this source.
         """
         points = (point for axis in self.axes.values() for point in axis.values())
         common = self.ask.common.price
@@ -184,7 +184,7 @@ class Combinations:
 
     @cached_property
     def _settings(self) -> dict[str, dict[str, Settings]]:
-        """Settings of each point, by axis and label."""
+        """Settings of each axis point, by axis and label."""
         return {
             name: {label: point_settings(name, point) for label, point in points.items()}
             for name, points in self.axes.items()
@@ -192,7 +192,7 @@ class Combinations:
 
     @cached_property
     def digest(self) -> str:
-        """Digest of the sweep: its content and row format."""
+        """Digest of the scenario of the sweep and of the row format."""
         content = {
             "axes": {name: list(points.items()) for name, points in self.axes.items()},
             "common": self._common.model_dump(mode="json", exclude_unset=True),
@@ -222,7 +222,7 @@ class Combinations:
         return digest.hexdigest()
 
     def _own_files(self) -> set[tuple[catalog.Kind, str]]:
-        """Files of the user that the settings name, by kind."""
+        """Paths of user files that the settings name, with their kinds."""
         used = [self._common, *(settings for points in self._settings.values() for settings in points.values())]
         named = {(kind, getattr(settings, field)) for settings in used for field, kind in _NAMES.items()}
         return {(kind, name) for kind, name in named if name is not None and name not in catalog.names(kind)}
@@ -254,7 +254,7 @@ def combinations_of(ask: SweepAsk) -> Combinations:
     Raises
     ------
     InputError
-        If a name is unknown, a model or hardware is missing, or everything is excluded.
+        If a name is unknown, a model or hardware is missing, or all combinations are excluded.
     """
     made = Combinations(ask)
     first = next((combination for index in range(made.parts) for combination in made.part(index)), None)
@@ -267,16 +267,16 @@ def combinations_of(ask: SweepAsk) -> Combinations:
 
 
 def check_work(combinations: Combinations, parts: Iterable[int], at_once: int = 1) -> None:
-    """Reject parts that would take too long, before they start.
+    """Reject parts of a sweep that would take too long, before their computation starts.
 
     Parameters
     ----------
     combinations : Combinations
-        Combinations.
+        Combinations of the sweep.
     parts : iterable of int
-        Missing parts.
+        Indices of the parts to compute.
     at_once : int
-        Processes [1].
+        Number of processes [1].
 
     Raises
     ------
@@ -313,7 +313,7 @@ FAILED = ("failure", "reason")
 _POINT = {"combination", "point", "layout", "engines", *BOUNDED, *NUMBERS, *DEGREES, *FAILED}
 #: Metadata keys for the sweep and the part.
 DIGEST, INDEX = b"sweep", b"part"
-#: Reason for the only kind of error that can occur after all settings are resolved.
+#: Reason for numeric overflow, the only error that can occur after all settings are resolved.
 _UNCOUNTABLE = "its numbers are together too large or too small to calculate with"
 
 
@@ -368,7 +368,7 @@ def answered(asked: bytes, index: int, facts: str) -> SweepPart:
     Raises
     ------
     InputError
-        If the release or the catalog files of this process differ.
+        If the release or the catalog files of this process differ from those of the calling process.
     """
     combinations = _unpickled(asked)
     if combinations.facts != facts:
@@ -403,7 +403,7 @@ def part(combinations: Combinations, index: int) -> SweepPart:
 
 
 def _rows(combination: Combination, columns: Mapping[str, AxisColumn]) -> Mapping[str, Any]:
-    """Columns of a combination, as lists, or as one value for all rows."""
+    """Columns of the rows of a combination: a list, or one value that all rows share."""
     by_label = {columns[axis].name: columns[axis].value(label) for axis, label in combination.labels.items()}
     filled = with_defaults(combination.settings)
     asked = {name: getattr(filled, name, None) for name in (*ASKED_TEXTS, *ASKED_NUMBERS)}
@@ -421,9 +421,9 @@ def _rows(combination: Combination, columns: Mapping[str, AxisColumn]) -> Mappin
 
 
 def _points(front: AnyFrontier) -> dict[str, Any]:
-    """Resolved formats, preset and price, and lists with the columns of the points."""
+    """Columns of a frontier: resolved formats, preset and price, and one list per column of its points."""
     setup, points, ends = front.setup, front.points(), front.ends()
-    # Some kinds of points lack some numbers.
+    # Frontiers of decode steps lack some numbers of services.
     numbers = {name: [getattr(point, name, None) for point in points] for name in (*BOUNDED, *NUMBERS)}
     for name in BOUNDED:
         for end, factor in zip(("low", "high"), ends.get(name, (None, None)), strict=True):
@@ -444,7 +444,7 @@ def _points(front: AnyFrontier) -> dict[str, Any]:
 
 
 def schema(combinations: Combinations) -> pa.Schema:
-    """Columns of all parts of a sweep."""
+    """Schema of the Parquet files of a sweep."""
     import pyarrow as pa
 
     columns: dict[str, pa.DataType] = {"combination": pa.int64()}
@@ -476,7 +476,7 @@ def table(combinations: Combinations, blocks: Sequence[Mapping[str, Any]]) -> pa
 
 #: Number of running and waiting parts per worker [1]. Workers then never idle, and few results are in memory.
 _EACH = 2
-#: Number of combinations that take as long as the start of a process, which is a few seconds [1].
+#: Minimum number of combinations per process [1]. They take a few seconds, as long as the start of a process.
 _WORTH = 50
 
 
@@ -492,11 +492,11 @@ def answers(combinations: Combinations, parts: Iterable[int], jobs: int = 1) -> 
     Parameters
     ----------
     combinations : Combinations
-        Combinations.
+        Combinations of the sweep.
     parts : iterable of int
         Parts to compute.
     jobs : int
-        Processes [1]; this process if 1.
+        Number of processes [1]; 1 computes in this process.
 
     Raises
     ------
@@ -538,7 +538,8 @@ def _processes(jobs: int) -> Iterator[ProcessPoolExecutor]:
     try:
         yield pool
     finally:
-        # Only this process has this end of the pipe. Workers notice if it closes, even if this process is killed.
+        # Only this process has this end of the pipe. It closes when this process ends or is killed, and workers notice
+        # this.
         holder.close()
         pool.shutdown(wait=True, cancel_futures=True)
         held.close()

@@ -1,4 +1,4 @@
-"""Execution of sweeps into folders, and pages with their tables, data and charts."""
+"""Run sweeps into folders, and show the results of sweeps as tables, data and charts."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from inference_econ.records.texts import dollars
 from inference_econ.report import charts
 from inference_econ.report.page import AnswerPage, Block, Headline, Pieces, Table
 
-#: Mark of costs without measured errors, and its explanation.
+#: Mark of costs whose prediction error was not measured, and explanation of the mark.
 _MARK = "*"
 _PRICES_DIFFER = (
     "Each GPU has its default price, and the kinds of prices may differ. Put 'price: alike' into 'common' of the study "
     "to use prices of one source."
 )
 _UNKNOWN = "* has assumptions that were fitted to no measured server, so its error is unknown."
-#: Maximum number of listed reasons [1]. The column "reason" of the folder contains all.
+#: Maximum number of listed reasons [1]. The column "reason" of the Parquet files contains all reasons.
 _REASONS = 12
 
 
@@ -48,7 +48,7 @@ class SweepPage(AnswerPage[Swept]):
     """Page of a sweep."""
 
     def tables(self) -> Sequence[Table]:
-        """Tables of the cheapest by row and speed, and of reasons for missing frontiers."""
+        """Tables of the cheapest deployment by row and speed, and of reasons for missing frontiers."""
         swept = self.answer
         cells = {(best.row, best.speed): f"{best.among} {_marked(best)}" for best in swept.best}
         rows = [(name, *(cells.get((name, speed), "-") for speed in swept.speeds)) for name in swept.names]
@@ -71,12 +71,12 @@ class SweepPage(AnswerPage[Swept]):
         return [Headline((counted(self.answer),)), *self.tables()]
 
     def markdown(self) -> str:
-        """Markdown of this sentence and the tables."""
+        """Markdown of the numbers of combinations and frontiers, and of the tables."""
         tables = (f"**{table.title}**\n\n{table.markdown()}" for table in self.tables())
         return "\n".join([f"{counted(self.answer)}\n", *tables])
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Chart of the cheapest by color."""
+        """Chart of the cheapest deployment by row and speed, as colored tiles."""
         swept, tiles = self.answer, []
         for best in swept.ordered():
             point = best.point
@@ -112,7 +112,7 @@ def failures_table(swept: Swept) -> Table:
     """Table of reasons for missing frontiers, most frequent first."""
     rows = []
     for reason in swept.reasons[:_REASONS]:
-        # The text is that of the first combination with this reason.
+        # The text is the reason of the first combination.
         others = "; and others" if reason.kind == "nothing_fits" and reason.combinations > 1 else ""
         rows.append((str(reason.combinations), f"{reason.text}{others}"))
     further = swept.reasons[_REASONS:]
@@ -137,13 +137,13 @@ def _heading(swept: Swept) -> str:
 
 
 def _marked(best: CheapestDeployment) -> str:
-    """Lowest cost, marked if its error is unknown."""
+    """Lowest cost as text, marked if its prediction error is unknown."""
     return f"{dollars(best.dollars)}{'' if best.is_measured else _MARK}"
 
 
 try:
     import fcntl
-except ImportError:  # Windows has no locks between two sweeps of one folder.
+except ImportError:  # On Windows, a folder is not locked against a second sweep.
     fcntl = None  # type: ignore[assignment]
 
 #: Lock file of a folder.
@@ -168,10 +168,10 @@ def sweep(
     folder : Path or str
         Output folder, created if missing; contains Parquet files.
     jobs : int or None
-        Processes [1]; None for up to one per core. Scripts with several processes need the guard ``if __name__ ==
-        "__main__"``, since each process imports them.
+        Number of processes [1]; None for up to one per core. A script that uses several processes needs the guard ``if
+        __name__ == "__main__"``, because each process imports the script.
     progress : callable, optional
-        Receives the completed share, the number of combinations, and the remaining time.
+        Function that receives the completed share of the work [1], the number of combinations, and the remaining time.
 
     Returns
     -------
@@ -182,9 +182,9 @@ def sweep(
     ------
     InputError
         If the scenario is not a sweep or has an unknown name, or if workers cannot start. If the folder is in use, is
-        not writable, or belongs to another sweep, other facts or another program. Finished parts are kept.
+        not writable, or contains other files, another sweep, or results of other catalog data. Finished parts are kept.
     TooMuchError
-        If it would take longer than ten minutes, unless :func:`inference_econ.allow` permits it.
+        If the sweep would take longer than ten minutes, unless :func:`inference_econ.allow` permits it.
     """
     spec = scenario if isinstance(scenario, Scenario) else catalog.scenario(scenario)
     if not isinstance(spec.ask, SweepAsk):
@@ -210,7 +210,7 @@ def sweep(
 
 
 def _processes(jobs: int | None, folder: Path, combinations: Combinations) -> int:
-    """Number of processes for the missing parts: the given number, or the fastest one [1]."""
+    """Number of processes for the missing parts: ``jobs``, or else the number with the shortest run time [1]."""
     todo = list(_missing(folder, combinations))
     wanted = worthwhile(len(todo) * combinations.batch) if jobs is None else jobs
     return max(min(wanted, len(todo)), 1)
@@ -248,7 +248,7 @@ def _part_path(folder: Path, index: int) -> Path:
 
 
 def _missing(folder: Path, combinations: Combinations) -> Iterator[int]:
-    """Parts that are missing or incomplete."""
+    """Yield the indices of parts that are missing or incomplete."""
     return (index for index in range(combinations.parts) if not _is_whole(folder, combinations, index))
 
 
@@ -269,7 +269,7 @@ def _manifest(folder: Path) -> dict[str, Any] | None:
     Raises
     ------
     InputError
-        If the folder contains something else, or is damaged.
+        If the folder contains other files, or the manifest is damaged.
     """
     try:
         inside = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
@@ -299,7 +299,7 @@ def _check_same(folder: Path, combinations: Combinations) -> None:
     Raises
     ------
     InputError
-        If the folder has rows of another sweep, or of other facts.
+        If the folder has rows of another sweep, or rows that were computed with another release or other catalog data.
     """
     manifest = _manifest(folder)
     if manifest is None:
@@ -318,12 +318,12 @@ def _check_same(folder: Path, combinations: Combinations) -> None:
 
 @contextmanager
 def _held(folder: Path) -> Iterator[None]:
-    """Lock a folder for writing, creating it if missing; the system releases the lock in any case.
+    """Create a folder if it is missing, and lock it for writing. The system releases the lock when the process ends.
 
     Raises
     ------
     InputError
-        If it is locked, or cannot be created.
+        If the folder is locked, or cannot be created.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -340,7 +340,7 @@ def _held(folder: Path) -> Iterator[None]:
 def _write(
     folder: Path, combinations: Combinations, todo: list[int], processes: int, progress: Progress | None
 ) -> None:
-    """Compute parts, and write each when it is ready."""
+    """Compute parts, and write each part when it is ready."""
     left = sum(len(combinations.numbers(index)) for index in todo)
     counted = _SweepProgress(combinations.product, combinations.product - left, time.monotonic())
     try:
@@ -361,7 +361,7 @@ def _write_part(path: Path, part: SweepPart) -> None:
     Raises
     ------
     InputError
-        If it cannot be written.
+        If the part cannot be written.
     """
     try:
         with whole_file(path) as temporary, temporary.open("wb") as file:
@@ -379,11 +379,11 @@ class _SweepProgress:
     Attributes
     ----------
     whole, before : int
-        Combinations of the sweep, and those of earlier runs [1].
+        Number of combinations of the sweep, and number that earlier runs computed [1].
     since : float
         Start of this run [s].
     answered, failures : int
-        Combinations of this run, and those without a frontier [1].
+        Number of combinations that this run computed, and number without a frontier [1].
     """
 
     whole: int

@@ -12,9 +12,9 @@ from inference_econ.inputs._spec import Spec
 from inference_econ.inputs.scenario_kinds import Positive, Settings
 from inference_econ.inputs.what_if import SPECIFICATIONS
 
-#: Setting as in the file: a name, a number, or a quantity.
+#: Value of a setting as written in the file: a name, a number, or a quantity.
 Written = str | bool | int | float
-#: Settings, and what-ifs by dotted name.
+#: Settings of a point on an axis; dotted names are modified catalog numbers.
 SweepPoint = dict[str, Written]
 
 
@@ -22,8 +22,8 @@ def _form(values: Any) -> str:
     return "word" if isinstance(values, str) else "named" if isinstance(values, Mapping) else "listed"
 
 
-#: Values of an axis: values of the setting with its name, points with several settings by label, or ``all`` catalog
-#: entries.
+#: Points of an axis: values of the setting with the name of the axis, labeled points with several settings, or ``all``
+#: catalog entries.
 Axis = Annotated[
     Annotated[tuple[Written, ...], Field(min_length=1, strict=False), Tag("listed")]
     | Annotated[dict[str, SweepPoint], Field(min_length=1), Tag("named")]
@@ -40,16 +40,16 @@ WHOLE_CATALOGUE = ("model", "hardware")
 
 
 class Cheapest(Spec):
-    """View of a sweep: the cheapest deployment by row and speed."""
+    """View of a sweep: a table of the cheapest deployment for each row and speed."""
 
     rows: str | None = None
-    """Column that has a row per value; by default the model, or the first axis."""
+    """Column whose values are the rows of the table; by default the model, or else the first axis."""
     among: str | None = None
-    """Column over which the cheapest deployment is searched; by default the hardware, or the next axis."""
+    """Column over whose values the cheapest deployment is searched; by default the hardware, or else the next axis."""
     speeds: Annotated[tuple[Positive, ...], Field(min_length=1, strict=False)] = (20, 50, 100, 200)
     """Minimum speeds [tokens/s per user]."""
     where: dict[str, Written] = Field(default_factory=dict)
-    """Columns that are restricted to one value, such as one of several workloads."""
+    """Columns that are restricted to one value, such as the workload."""
 
     def _check_fields(self) -> None:
         if list(self.speeds) != sorted(set(self.speeds)):
@@ -57,7 +57,7 @@ class Cheapest(Spec):
 
 
 class SweepAsk(Spec):
-    """Frontiers of every combination of axes."""
+    """Scenario that computes the frontier of every combination of axis points."""
 
     kind: Literal["sweep"]
     """Kind of scenario."""
@@ -66,15 +66,16 @@ class SweepAsk(Spec):
     axes: Annotated[dict[str, Axis], Field(min_length=1)]
     """Axes by name; the first axis varies slowest.
 
-    An axis has values of the setting or of the number with its name (``hardware.hbm_bytes_per_second``), points with
-    several settings by label, or ``all`` for all models or hardware of the catalog.
+    An axis is a list of values, labeled points with several settings each, or ``all`` for all models or hardware of the
+    catalog. Values apply to the setting, or to the number (``hardware.hbm_bytes_per_second``), that has the name of the
+    axis.
     """
     leave_out: Annotated[tuple[dict[str, Chosen], ...], Field(strict=False)] = ()
-    """Excluded combinations: those with a listed value on each axis of an entry."""
+    """Excluded combinations. An entry excludes combinations that have one of its values on each of its axes."""
     unlisted: Annotated[tuple[Literal["nothing_fits", "refused"], ...], Field(strict=False)] = ()
     """Kinds of failures for which no row is written."""
     cheapest: Cheapest = Field(default_factory=Cheapest)
-    """View of the sweep."""
+    """View of the sweep that is shown: rows, compared column, and speeds."""
 
     def _check_fields(self) -> None:
         owner: dict[str, str] = {}
@@ -103,7 +104,7 @@ class SweepAsk(Spec):
 
 
 def axis_points(name: str, axis: Axis) -> list[tuple[str, SweepPoint]]:
-    """Points of an axis with their labels, in order; empty for ``all``, which depends on the catalog."""
+    """Labels and points of an axis, in order; empty for ``all``, because its points depend on the catalog."""
     if isinstance(axis, str):
         return []
     if isinstance(axis, Mapping):
@@ -117,7 +118,7 @@ def written(values: tuple[Written, ...] | Written) -> list[str]:
 
 
 def point_settings(name: str, point: Mapping[str, Written]) -> Settings:
-    """Settings of a point; keys with a dot are what-ifs.
+    """Settings of a point; keys with a dot are modified catalog numbers (what-ifs).
 
     Raises
     ------
@@ -130,12 +131,12 @@ def point_settings(name: str, point: Mapping[str, Written]) -> Settings:
 
 
 def _text(value: Written) -> str:
-    """Value as YAML text."""
+    """Value of a setting as YAML text."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _check(name: str, label: str, point: SweepPoint) -> None:
-    """Reject a point that is not valid settings."""
+    """Reject an axis point with invalid settings."""
     for key in point:
         specification, dot, _ = key.partition(".")
         if dot and specification not in SPECIFICATIONS:

@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FailureReason:
-    """Reason for missing frontiers.
+    """Reason why combinations have no frontier.
 
     Attributes
     ----------
     kind : str
         ``nothing_fits``, or ``refused`` for unsupported settings: no unit for a format, no price.
     text : str
-        Reason of the first combination.
+        Reason as text, from the first combination.
     combinations : int
         Combinations with this reason [1].
     """
@@ -64,7 +64,7 @@ class CheapestDeployment:
     Attributes
     ----------
     row, among : str
-        Values of the row, and of the column whose cheapest value is shown.
+        Value of the row column, and cheapest value of the compared column.
     speed : float
         Minimum speed [tokens/s per user].
     point : mapping of str
@@ -78,12 +78,12 @@ class CheapestDeployment:
 
     @property
     def dollars(self) -> float:
-        """Cost [USD per 1e6 output tokens]."""
+        """Cost of the deployment [USD per 1e6 output tokens]."""
         return float(str(self.point["dollars_per_million_output_tokens"]))
 
     @property
     def is_measured(self) -> bool:
-        """True if its assumptions have measured errors."""
+        """True if the prediction errors of the deployment's assumptions were measured."""
         return self.point["dollars_per_million_output_tokens_low"] is not None
 
 
@@ -96,23 +96,23 @@ class Swept(Study):
     title : str
         Title of the scenario.
     combinations, frontiers, points : int
-        Combinations with rows, those with a frontier, and their points [1].
+        Number of combinations with rows, number of combinations with a frontier, and number of frontier points [1].
     missing : int
         Missing combinations [1].
     reasons : tuple of FailureReason
         Reasons for missing frontiers, the most frequent first.
     rows, among : str
-        Column of the rows, and column whose cheapest value is shown.
+        Column whose values are the rows, and column whose cheapest value is shown.
     names : tuple of str
-        Names of the rows, in the order of the axis.
+        Values of the row column, in the order of its axis.
     speeds : tuple of float
         Ascending speeds [tokens/s per user].
     where : mapping of str to str
         Columns restricted to one value.
     best : tuple of CheapestDeployment
-        Cheapest deployment by row and speed, where one is fast enough.
+        Cheapest deployment by row and speed, for rows with a deployment that is fast enough.
     price : str or None
-        Basis of prices of several chips: a kind with its source, or empty for default prices; None for a single chip,
+        Pricing model and source that apply to all of several chips; empty for default prices. None for a single chip,
         or if an axis sets prices.
     """
 
@@ -166,8 +166,8 @@ class Swept(Study):
         ]
 
 
-#: Settings that the provider chooses. The cheapest deployment is searched over these; other settings describe the
-#: workload.
+#: Settings that the provider chooses. The cheapest deployment is searched over these settings; other settings describe
+#: the workload.
 _CHOICES = {
     "model", "hardware", "engine", "weights", "activations", "kv", "tp", "dp", "pp", "ep", "batch", "slots",
     "instance_gpus", "max_instance_gpus", "pipeline", "draft", "mtp", "eagle", "ngram", "draft_weights", "max_draft",
@@ -177,12 +177,12 @@ _DOLLARS, _SPEED = "dollars_per_million_output_tokens", "tokens_per_second_per_u
 _ENDS = (f"{_DOLLARS}_low", f"{_DOLLARS}_high")
 #: Columns that are interpolated as powers of speed between two points, and columns that batches of a layout share.
 _MOVED, _SAME = (_DOLLARS, _SPEED, "ttft_seconds"), ("layout", "engines", "accelerators")
-#: Columns of the cheapest point.
+#: Columns that the record of a cheapest point contains.
 _SHOWN = (
     _DOLLARS, *_ENDS, _SPEED, "ttft_seconds", "accelerators", "layout", "engines", "model", "hardware", "weights", "kv",
     "dollars_per_accelerator_hour",
 )  # fmt: skip
-#: Columns to order points, and to find the previous batch of a layout.
+#: Columns that determine the order of points and the previous batch of a layout.
 _PLACED = ("combination", "point", "batch", "tp", "dp", "pp", *FAILED)
 
 
@@ -216,13 +216,13 @@ class Sweep(Shown):
         return Combinations(self.scenario.ask)
 
     def to_frame(self) -> pd.DataFrame:
-        """All points of all frontiers, one row each."""
+        """All points of all frontiers, one row per point."""
         rows = self.every_row()
         points = rows[rows["failure"].isna()].drop(columns=list(FAILED))
         return points.astype({"point": "int32"}).reset_index(drop=True)
 
     def failures(self) -> pd.DataFrame:
-        """Combinations without a frontier, with the reason."""
+        """Combinations without a frontier, with the reason for each."""
         rows, columns = self.every_row(), self._columns
         failed = rows.loc[rows["failure"].notna(), [*columns[: columns.index("point")], *FAILED]]
         return failed.reset_index(drop=True)
@@ -241,7 +241,7 @@ class Sweep(Shown):
         Parameters
         ----------
         shown : Cheapest, optional
-            View to show; by default the view of the scenario.
+            Rows, compared column and speeds of the summary; by default those of the scenario.
 
         Raises
         ------
@@ -251,7 +251,7 @@ class Sweep(Shown):
         assert isinstance(self.scenario.ask, SweepAsk)
         chosen = shown or self.scenario.ask.cheapest
         rows, among = self._shown_columns(chosen)
-        # Only the first point is shown of each axis that the provider does not choose: one workload, price, or what-if.
+        # For axes that the provider does not choose (workload, price, what-if), only the first point is shown.
         columns, axes = axis_columns(self.combinations), self.combinations.axes
         varied = (name for name, points in axes.items() if any(set(point) - _CHOICES for point in points.values()))
         firsts = {columns[name].name: columns[name].value(next(iter(axes[name]))) for name in varied}
@@ -259,7 +259,7 @@ class Sweep(Shown):
         best: dict[tuple[float, str], CheapestDeployment] = {}
         reasons: dict[tuple[str, str], list[str]] = defaultdict(list)
         frontiers = points = 0
-        # A combination is in one part, so only one part is in memory at once.
+        # Each combination is in a single part, so one part in memory at once is sufficient.
         for table in self._tables(list(dict.fromkeys([*_PLACED, *_SHOWN, rows, among, *where]))):
             frame = table.to_pandas()
             failed = frame["failure"].notna()
@@ -297,7 +297,7 @@ class Sweep(Shown):
             yield parquet.ParquetFile(source).read(columns).replace_schema_metadata(None)
 
     def _shown_columns(self, chosen: Cheapest) -> tuple[str, str]:
-        """Column of the rows, and column over which the cheapest is searched."""
+        """Column whose values are the rows, and column over whose values the cheapest deployment is searched."""
         columns = [column.name for column in axis_columns(self.combinations).values()]
         rows = chosen.rows or ("model" if "model" in columns else columns[0])
         others = [name for name in columns if name != rows]
@@ -314,7 +314,7 @@ class Sweep(Shown):
         return [str(name) for name in schema(self.combinations).names if name not in FAILED]
 
     def _names(self, rows: str, best: Sequence[CheapestDeployment]) -> tuple[str, ...]:
-        """Rows in the order of their axis, or of their names without one."""
+        """Values of the row column, in the order of its axis, or sorted if the column is not an axis."""
         of_axis = {column.name: axis for axis, column in axis_columns(self.combinations).items()}
         if rows not in of_axis:
             return tuple(sorted({cheapest.row for cheapest in best}))
@@ -325,11 +325,11 @@ class Sweep(Shown):
 def _best(
     frame: pd.DataFrame, rows: str, among: str, speeds: Sequence[float], where: Mapping[str, object]
 ) -> Iterator[CheapestDeployment]:
-    """Cheapest points by row and speed; ties go to the first combination.
+    """Yield the cheapest point of each row at each speed. If costs are equal, the first combination is used.
 
     Between two batches of a layout, times and costs are interpolated as powers of speed, as in
-    ``ServiceFrontier.cheapest``. If disaggregated, or if a batch is missing, the next point that is fast enough is
-    used.
+    ``ServiceFrontier.cheapest``. For disaggregated deployments, and next to a missing batch, the next point that is
+    fast enough is used instead.
     """
     for name, value in where.items():
         is_number = frame[name].dtype.kind in "iuf" and not isinstance(value, str)

@@ -1,4 +1,4 @@
-"""Uncertainty study: intervals, probabilities, Sobol shares, and the value of knowing an input."""
+"""Uncertainty study: cost intervals, probabilities, Sobol indices, and the value of knowing an input exactly."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from inference_econ.studies.scenario import ScenarioRun
 
 
-#: Inputs that need no new frontier. A price scales costs, and profile errors scale costs and speeds.
+#: Inputs that require no new frontier: a price scales costs, and profile errors scale costs and speeds.
 CHEAP = ("price", PROFILE)
 
 
@@ -59,11 +59,11 @@ class Variable:
     name : str
         Name of an input (see :func:`inference_econ.studies.settings.number`), or ``profile`` for prediction errors.
     series : tuple of str
-        Labels of the series in which the input has the same value.
+        Labels of the series (compared configurations) in which the input has the same value.
     given : Distribution or str
         Distribution of the input.
     label : str
-        Label in tables, with the series if not all have it.
+        Label in tables, with the names of the series if the input applies to some series only.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Variable:
 
 
 def variables(ask: UncertaintyAsk) -> tuple[Variable, ...]:
-    """Uncertain inputs of a study: inputs that all series share first, then those of each series."""
+    """Uncertain inputs of a study: first inputs that all series share, then the inputs of each series."""
     labels = tuple(series.label for series in ask.series)
     shared = [Variable(name, labels, distribution, name) for name, distribution in ask.inputs.items()]
     separate = [
@@ -86,14 +86,14 @@ def variables(ask: UncertaintyAsk) -> tuple[Variable, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Saltelli design of k variables: two independent sets of points, and combinations of both.
+    """Saltelli design of k variables: two independent sets of sample points, and combinations of both sets.
 
     Attributes
     ----------
     shares : ndarray, shape (samples * (k + 2), k)
         Quantile of each variable [1], in SALib's order.
     samples : int
-        Points of each set [1].
+        Number of points in each of the two sets [1].
     """
 
     shares: Array
@@ -105,7 +105,7 @@ class Design:
         return int(self.shares.shape[1]) + 2
 
     def both(self, values: Array) -> Array:
-        """Values of the two independent sets, alternating; shape (2 * samples, ...)."""
+        """Rows of ``values`` that belong to the two independent sets, alternating; shape (2 * samples, ...)."""
         return values.reshape(self.samples, self.block, *values.shape[1:])[:, [0, -1]].reshape(-1, *values.shape[1:])
 
     @property
@@ -120,9 +120,9 @@ def design(count: int, samples: int, seed: int) -> Design:
     Parameters
     ----------
     count : int
-        Variables [1].
+        Number of variables [1].
     samples : int
-        Points, a power of two [1].
+        Number of points in each set, a power of two [1].
     seed : int
         Seed of the scrambling.
 
@@ -165,7 +165,7 @@ def salib(module: str) -> Any:
         ) from error
 
 
-#: Maximum relative spread that is explained by rounding [1].
+#: Maximum relative spread of an output that is treated as constant, because rounding explains it [1].
 _ROUNDING = 1e-12
 
 
@@ -194,9 +194,9 @@ def shares(plan: Design, output: Array, seed: int) -> Shares | None:
     Parameters
     ----------
     plan : Design
-        Samples.
+        Sampling design.
     output : ndarray, shape (rows of the design,)
-        Finite values of the output [any].
+        Finite values of the output, in any unit.
     seed : int
         Seed of the bootstrap.
 
@@ -227,9 +227,10 @@ _AT_ONCE = 30_000
 
 
 def cost_at(front: AnyFrontier, speeds: Array) -> Array:
-    """Cost of 1e6 tokens at given speeds [tokens/s] divided by the hourly price of a chip [h]; infinite if not reached.
+    """Cost of 1e6 tokens at given speeds [tokens/s], divided by the hourly price of a chip [h]; infinite if too fast.
 
-    Services use the batch that has this speed; decode steps use the cheapest point that is fast enough.
+    For services, the batch is interpolated to have exactly the given speed. For decode steps, the cheapest point that
+    is fast enough is used.
     """
     price, points = front.dollars_per_accelerator_hour, front.tokens_per_second
     if not isinstance(front, ServiceFrontier):
@@ -240,12 +241,12 @@ def cost_at(front: AnyFrontier, speeds: Array) -> Array:
 
 @dataclass(frozen=True)
 class SampledSeries:
-    """Series with its uncertain inputs.
+    """Compared series (configuration) with its uncertain inputs.
 
     Attributes
     ----------
     label : str
-        Label.
+        Label of the series.
     settings : Settings
         Settings of the study.
     inputs : mapping of int to Variable
@@ -260,7 +261,7 @@ class SampledSeries:
     present: AnyFrontier
 
     def check(self) -> None:
-        """Reject the input ``profile`` if its errors are unknown.
+        """Reject the input ``profile`` if the prediction errors are unknown.
 
         Raises
         ------
@@ -275,11 +276,11 @@ class SampledSeries:
 
     @property
     def costly(self) -> list[int]:
-        """Columns of the inputs that change the frontier."""
+        """Design columns of the inputs that require a new frontier for each sample."""
         return [column for column, variable in self.inputs.items() if variable.name not in CHEAP]
 
     def needed(self, samples: int) -> int:
-        """Number of frontiers that a design needs [1]: both sets, and the first set with each input replaced."""
+        """Number of frontiers in a design [1]: both sets of samples, and the first set with each input replaced."""
         inputs = len(self.costly)
         return 0 if inputs == 0 else samples * (2 if inputs == 1 else inputs + 2)
 
@@ -291,7 +292,7 @@ class SampledSeries:
         return factor * variable.given.quantiles(shares)
 
     def quantiles(self, variable: Variable, shares: Array) -> Array:
-        """Values of an input at given quantiles, in base units; for a profile, its relative error of times [1]."""
+        """Values of an input at given quantiles [base units]; for ``profile``, measured over predicted times [1]."""
         if variable.name == PROFILE:
             return errors_of(variable.given, self.present)(shares).tpot
         return self.values(next(column for column, other in self.inputs.items() if other == variable), shares)
@@ -302,7 +303,7 @@ class SampledSeries:
         Returns
         -------
         ServiceFrontier, Frontier or None
-            Frontier; None if no layout fits. SLOs are removed if profile errors determine whether they are met.
+            Frontier; None if no layout fits. SLOs are removed if profile errors determine whether the SLOs are met.
 
         Raises
         ------
@@ -325,7 +326,7 @@ class SampledSeries:
 
     @property
     def practices(self) -> tuple[str, ...]:
-        """Engines and recipes on the nominal frontier, which the samples use."""
+        """Engines and recipes on the nominal frontier. Frontiers of samples use the same engines and recipes."""
         front = self.present
         if not isinstance(front, ServiceFrontier):
             return ()
@@ -346,17 +347,17 @@ class SampledSeries:
         speeds : ndarray, shape (s,)
             Speeds of a user [tokens/s].
         progress : callable
-            Receives the number of samples after each frontier.
+            Function that receives the number of samples after each frontier.
 
         Returns
         -------
         tuple of ndarray
-            Costs of shape (n, s), infinite if not reached [USD per 1e6 output tokens], and highest speeds of shape
-            (n,), 0 if nothing fits [tokens/s].
+            Costs of shape (n, s), infinite for speeds that are not reached [USD per 1e6 output tokens]. Highest speeds
+            of shape (n,), 0 if no layout fits [tokens/s].
         """
         costs, fastest = np.full((len(shares), speeds.size), np.inf), np.zeros(len(shares))
         groups: Sequence[Indices] = [np.arange(len(shares))]
-        if self.costly:  # group samples by frontier
+        if self.costly:  # Samples with equal inputs share a frontier.
             _, inverse, counts = np.unique(shares[:, self.costly], axis=0, return_inverse=True, return_counts=True)
             groups = np.split(np.argsort(inverse.ravel(), kind="stable"), np.cumsum(counts)[:-1])
         for rows in groups:
@@ -367,7 +368,7 @@ class SampledSeries:
         return costs, fastest
 
     def _of_frontier(self, front: AnyFrontier, shares: Array, speeds: Array) -> tuple[Array, Array]:
-        """Costs as in :meth:`costs`, for samples of one frontier."""
+        """Costs and highest speeds as in :meth:`costs`, for samples with the same frontier."""
         errors = self._errors(shares)
         price = np.full(len(shares), front.dollars_per_accelerator_hour)
         column = self._column("price")
@@ -378,7 +379,7 @@ class SampledSeries:
         if not self._promises_are_uncertain:
             hours, fastest = cost_at(front, np.outer(errors.tpot, speeds)), front.tokens_per_second[-1] / errors.tpot
             return (price * errors.cost)[:, None] * hours, fastest
-        # Samples differ in the points that meet the SLOs, because errors scale the predicted times.
+        # Different points meet the SLOs in different samples, because errors scale the predicted times.
         assert isinstance(front, ServiceFrontier)
         promised = promises_of(with_defaults(self.settings))
         hours, fastest = np.full((len(shares), speeds.size), np.inf), np.zeros(len(shares))
@@ -395,7 +396,7 @@ class SampledSeries:
         return (price * errors.cost)[:, None] * hours, fastest
 
     def _column(self, name: str) -> int | None:
-        """Column of an input; None if the input is not uncertain."""
+        """Design column of an input; None if the input is not uncertain."""
         return next((column for column, variable in self.inputs.items() if variable.name == name), None)
 
     def _errors(self, shares: Array) -> Errors:
@@ -407,19 +408,19 @@ class SampledSeries:
 
 
 class Errors(NamedTuple):
-    """Ratios of measured to predicted values; arrays of equal shape."""
+    """Ratios of measured to predicted values, as arrays of equal shape."""
 
     tpot: Array
-    """Time per output token [1]."""
+    """Ratio of measured to predicted TPOT [1]."""
     ttft: Array
-    """Time to first token [1]."""
+    """Ratio of measured to predicted TTFT [1]."""
     e2e: Array
-    """End-to-end latency [1]."""
+    """Ratio of measured to predicted end-to-end latency [1]."""
     cost: Array
-    """Cost per token, the inverse of throughput [1]."""
+    """Ratio of measured to predicted cost per token, the inverse of the throughput ratio [1]."""
 
 
-#: Function that returns errors for quantiles of servers, from fastest to slowest.
+#: Function from quantiles of servers, fastest to slowest, to prediction errors.
 ErrorsOf = Callable[[Array], Errors]
 
 
@@ -446,8 +447,8 @@ def errors_of(given: UncertainInput, front: AnyFrontier) -> ErrorsOf:
 
     Notes
     -----
-    One quantile applies to all quantities of a server. A server with a long TPOT has a low throughput and a long TTFT,
-    because all of them are sums of the same steps.
+    One quantile applies to all quantities of a server. A server with a longer TPOT than predicted also has a longer
+    TTFT and a lower throughput, because all quantities depend on the same steps.
     """
     if isinstance(given, Distribution):
         return lambda slower: _equal(given.quantiles(slower))
@@ -515,27 +516,27 @@ _MANY, _FEW = 4096, 256
 _STEPS = 60
 #: Upper end of interval curves, relative to the highest nominal speed [1].
 _FASTER = 1.15
-#: Quantiles of each input between which the result must change, because it must depend on the input [1].
+#: Two quantiles of each input. If the result is equal at both, it does not depend on the input [1].
 _ENDS = (0.01, 0.99)
 #: Quantiles of interval curves: ends and median [1].
 QUANTILES = (0.1, 0.5, 0.9)
-#: Bytes per number, and copies of each cost in memory [1].
+#: Bytes per number [B], and number of copies of each cost in memory [1].
 _NUMBER, _COPIES = 8.0, 3.0
-#: Number of steps of a study, after each of which it can be stopped, and minimum number of points per step [1].
+#: Number of steps of a study, which can be stopped after each step, and minimum number of points per step [1].
 _STEPS_OF_ALL, _LEAST = 32, 16
 
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """Value of knowing some inputs before a series is chosen.
+    """Value of knowing inputs exactly before the choice between series (expected value of perfect information).
 
     Attributes
     ----------
     mistakes : Estimate
-        Reduction of the probability that another series is cheaper [1].
+        Reduction of the probability that the chosen series is not the cheapest [1].
     dollars : Estimate or None
-        Reduction of the mean cost [USD per 1e6 output tokens]; None if a series does not reach the speed in every
-        sample.
+        Reduction of the mean cost of the chosen series [USD per 1e6 output tokens]; None if a series does not reach the
+        speed in every sample.
     """
 
     mistakes: decisions.Estimate
@@ -544,7 +545,7 @@ class Knowledge:
 
 @dataclass(frozen=True, repr=False)
 class Uncertainty(Study):
-    """Uncertainty of the costs of series, and of the choice between them.
+    """Uncertainty of the costs of several series (compared configurations), and of the choice between the series.
 
     Attributes
     ----------
@@ -555,17 +556,17 @@ class Uncertainty(Study):
     variables : tuple of Variable
         The k uncertain inputs.
     plan : Design
-        Samples.
+        Sampling design.
     speed : float
         Speed at which series are compared and Sobol shares are computed [tokens/s].
     shown : tuple of float
         Speeds in tables, including ``speed`` [tokens/s].
     speeds : ndarray, shape (s,)
-        Ascending speeds with known costs, including those shown [tokens/s].
+        Ascending speeds for which costs were computed, including ``shown`` [tokens/s].
     costs : ndarray, shape (rows of the design, s, series)
-        Costs, infinite if not reached [USD per 1e6 output tokens].
+        Costs [USD per 1e6 output tokens]; infinite for speeds that are not reached.
     fastest : ndarray, shape (rows of the design, series)
-        Highest speeds [tokens/s].
+        Highest speed of each series in each sample [tokens/s].
     frontiers : int
         Number of computed frontiers.
     """
@@ -611,7 +612,7 @@ class Uncertainty(Study):
 
     @cached_property
     def reached(self) -> Array:
-        """Share of samples that reach a speed, shape (s, series) [1]."""
+        """Share of samples in which each series reaches each speed, shape (s, series) [1]."""
         return np.asarray(np.isfinite(self.sampled).mean(axis=0))
 
     @property
@@ -621,29 +622,29 @@ class Uncertainty(Study):
 
     @cached_property
     def chances(self) -> Array:
-        """Probability that a series is the cheapest at a speed, shape (s, series) [1]."""
+        """Probability that each series is the cheapest at each speed, shape (s, series) [1]."""
         return np.asarray(decisions.cheapest(self.sampled).mean(axis=0))
 
     @property
     def at(self) -> int:
-        """Index of ``speed`` among the speeds."""
+        """Index of ``speed`` in ``speeds``."""
         return int(np.searchsorted(self.speeds, self.speed))
 
     @property
     def margin(self) -> Array:
-        """Log ratio of the cost of the first series to the cheapest other series at ``speed``, in all rows [1]."""
+        """Log cost ratio of the first series to the cheapest other series at ``speed``, for each sample [1]."""
         costs = self.costs[:, self.at]
         with np.errstate(invalid="ignore"):
             return np.asarray(np.log(costs[:, 0]) - np.log(costs[:, 1:].min(axis=1)))
 
     def outputs(self) -> Mapping[str, Array]:
-        """Outputs with Sobol shares, at ``speed``: log cost of each series, and the margin between them."""
+        """Outputs for Sobol indices, at ``speed``: log cost of each series, and :attr:`margin`."""
         costs = {f"cost of {label}": np.log(self.costs[:, self.at, index]) for index, label in enumerate(self.labels)}
         return {MARGIN: self.margin, **costs} if len(self.labels) > 1 else costs
 
     @cached_property
     def shares(self) -> Mapping[str, Shares]:
-        """Sobol shares of :meth:`outputs` that are finite in all samples and not constant."""
+        """Sobol shares of those :meth:`outputs` that are finite in all samples and not constant."""
         finite = {name: values for name, values in self.outputs().items() if np.isfinite(values).all()}
         shares_by_name = {name: shares(self.plan, values, self.ask.seed) for name, values in finite.items()}
         return {name: parts for name, parts in shares_by_name.items() if parts is not None}
@@ -655,17 +656,17 @@ class Uncertainty(Study):
 
     @cached_property
     def knowledge(self) -> Sequence[Knowledge]:
-        """Value of knowing each input for the choice at ``speed``."""
+        """Value of knowing each input exactly, for the choice between series at ``speed``."""
         inputs = self.plan.both(self.plan.shares)
         return [self._knowledge(inputs[:, column]) for column in range(len(self.variables))]
 
     @cached_property
     def all_known(self) -> Knowledge:
-        """Value of knowing all inputs at ``speed``."""
+        """Value of knowing all inputs exactly, for the choice between series at ``speed``."""
         return self._knowledge(None)
 
     def _knowledge(self, values: Array | None) -> Knowledge:
-        """Value of knowing one input, given its sampled values, or of knowing all inputs."""
+        """Value of knowing the input with the sampled ``values``, or all inputs if ``values`` is None."""
 
         def value(losses: Array) -> decisions.Estimate:
             if values is None:
@@ -754,7 +755,7 @@ class Uncertainty(Study):
         }
 
     def _knowledge_record(self, column: int | None) -> dict[str, object] | None:
-        """Record of the value of knowing an input, or all inputs; None without a choice."""
+        """Value of knowing an input, or all inputs, as plain data; None if there is a single series."""
         if len(self.labels) == 1:
             return None
         knowledge = self.all_known if column is None else self.knowledge[column]
@@ -785,7 +786,7 @@ def answer(scenario: Scenario, ask: UncertaintyAsk, *, progress: Progress | None
     ask : UncertaintyAsk
         Query of the scenario: series and uncertain inputs.
     progress : callable, optional
-        Receives the completed share and a description.
+        Function that receives the completed share of the work [1] and a description.
 
     Raises
     ------
@@ -811,7 +812,7 @@ def answer(scenario: Scenario, ask: UncertaintyAsk, *, progress: Progress | None
         if progress is not None:
             progress(done / (rows * len(series)), label)
 
-    # Only frontiers take long. Without new frontiers, one step covers all samples.
+    # Only new frontiers take long. If no input requires new frontiers, one step computes all samples.
     plan, costs, fastest = _sampled(
         series, plan, speeds, tell, max(_LEAST, samples // _STEPS_OF_ALL) if times else samples
     )
@@ -824,7 +825,7 @@ def answer(scenario: Scenario, ask: UncertaintyAsk, *, progress: Progress | None
 def _sampled(
     series: Sequence[SampledSeries], plan: Design, speeds: Array, tell: Callable[[str, int], None], points: int
 ) -> tuple[Design, Array, Array]:
-    """Costs and highest speeds of all series in steps; an interrupt keeps completed steps."""
+    """Compute costs and highest speeds of all series in steps. After an interrupt, completed steps are returned."""
     steps: list[tuple[Array, Array]] = []
     rows = points * plan.block
     try:
@@ -840,7 +841,7 @@ def _sampled(
 
 
 def _series(ask: UncertaintyAsk, index: int, every: Sequence[Variable]) -> SampledSeries:
-    """Series with its uncertain inputs, after a check that they exist in its settings."""
+    """Create a series with its uncertain inputs, and check that the inputs exist in its settings."""
     asked_series = ask.series[index]
     settings = asked_series.settings.over(ask.common)
     inputs = {column: variable for column, variable in enumerate(every) if asked_series.label in variable.series}
@@ -857,7 +858,7 @@ def _series(ask: UncertaintyAsk, index: int, every: Sequence[Variable]) -> Sampl
 
 
 def _check_name(settings: Settings, variable: Variable) -> None:
-    """Reject inputs that the settings lack, and quantities with another dimension.
+    """Reject inputs that the settings lack, and inputs whose distribution has another dimension.
 
     Raises
     ------
@@ -889,12 +890,12 @@ def _check_dependence(series: Sequence[SampledSeries], every: Sequence[Variable]
     Raises
     ------
     InputError
-        If an input affects no series; the message names the first one.
+        If an input affects no series; the message names the first such input.
     """
     times: list[float] = []
 
     def tried(sampled: SampledSeries, column: int, share: float) -> AnyFrontier | None:
-        # Process time is measured, so that a busy machine does not lead to a rejection.
+        # CPU time is measured, so that a busy machine does not lead to a rejection of the study.
         started = process_time()
         front = sampled.frontier({column: share})
         times.append(process_time() - started)
@@ -967,9 +968,9 @@ def uncertainty(
     Parameters
     ----------
     model : str
-        Name or path.
+        Name or path of the model.
     hardware : str or sequence of str
-        Names or paths; several are compared.
+        Name or path of a chip, or of several chips to compare.
     vary : mapping of str to str or mapping
         Distributions by input. ``{"price": "lognorm(s=0.2, relative)"}`` applies to all chips, and ``{"b200: price":
         ...}`` to one. ``{"profile": "held_out"}`` uses the cross-validated errors of the profile.
@@ -982,7 +983,7 @@ def uncertainty(
     price : float or str, or mapping of str to these, optional
         See :func:`inference_econ.compare`.
     progress : callable, optional
-        Receives the completed share.
+        Function that receives the completed share of the work [1].
     **settings
         Fields of :class:`inference_econ.inputs.scenario_kinds.Settings`, for all chips.
 
@@ -1018,7 +1019,7 @@ def asked(
     choices: Mapping[str, object],
     settings: Mapping[str, Any],
 ) -> Scenario:
-    """Scenario behind :func:`uncertainty`, with its parameters; ``choices`` are fields of the query."""
+    """Create the scenario for the parameters of :func:`uncertainty`; ``choices`` are fields of the query."""
     compared = asked_scenario(model, hardware, price, None, settings).ask
     assert isinstance(compared, FrontierAsk)
     series = [curve.model_dump(exclude_unset=True) for curve in compared.series]
@@ -1038,7 +1039,7 @@ def asked(
 
 
 def _inputs(vary: Mapping[str, Given], labels: Sequence[str]) -> tuple[dict[str, object], dict[str, dict[str, object]]]:
-    """Inputs that all series share, and inputs of single series by label."""
+    """Split distributions into inputs that all series share, and inputs of single series by label."""
     shared: dict[str, object] = {}
     inputs_of: dict[str, dict[str, object]] = {}
     for key, text in vary.items():
@@ -1061,7 +1062,7 @@ def parsed(text: str) -> object:
     Raises
     ------
     InputError
-        If it is neither.
+        If the text is neither a distribution nor ``held_out``.
 
     Examples
     --------

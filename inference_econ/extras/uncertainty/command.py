@@ -18,7 +18,7 @@ def uncertainty(
     samples: int | None,
     seed: int | None,
 ) -> ie.Uncertainty:
-    """Show intervals of the cost, the probability that one GPU is cheaper than another, and what decides it."""
+    """Show cost intervals, the probability that one GPU is cheaper than another GPU, and the decisive inputs."""
     from inference_econ.extras.uncertainty import answer as description
     from inference_econ.extras.uncertainty.answer import answer
 
@@ -39,12 +39,12 @@ def uncertainty(
 
 
 def _study(request: Request, name: str, vary: tuple[str, ...], overrides: Mapping[str, object]) -> ie.Scenario:
-    """Uncertainty study from the catalog or a file, with samples, seed and speed from the options.
+    """Read an uncertainty study from the catalog or a file, with samples, seed and speed from the options.
 
     Raises
     ------
     InputError
-        If the scenario is of another kind, or an option repeats its content.
+        If the scenario is of another kind, or an option is given that the scenario file determines.
     """
     from inference_econ.extras.uncertainty.scenario_kinds import UncertaintyAsk
 

@@ -22,7 +22,7 @@ from inference_econ.report.headings import frontiers_title
 from inference_econ.report.page import AnswerPage, Block, Headline, Pieces, Table
 from inference_econ.report.questions.frontier import assumed, warned
 
-#: Maximum standard error of avoided mistakes for a statement on inputs to measure [1].
+#: Maximum standard error of the share of avoided wrong choices, above which inputs are not ranked [1].
 _VAGUE = 0.02
 #: Labels of the axes and columns.
 _SPEED, _COST = "tokens per second per user", "US dollars per million output tokens"
@@ -84,14 +84,14 @@ class UncertaintyPage(AnswerPage[Uncertainty]):
 
 
 def explained(study: Uncertainty) -> tuple[str, Shares] | None:
-    """Output whose Sobol shares are shown: the choice between series, or the cost of one; None without shares."""
+    """Output whose Sobol shares are shown: cost ratio of series, or cost of a single series; None without shares."""
     name = MARGIN if len(study.labels) > 1 else next(iter(study.outputs()))
     shares = study.shares.get(name)
     return None if shares is None else (name, shares)
 
 
 def findings(study: Uncertainty) -> list[str]:
-    """Findings in a few lines."""
+    """Main findings of the study, one per line."""
     at, speed = study.at, f"{study.speed:g} tokens/s"
     if len(study.labels) == 1:
         low, middle, high = (_dollars(study.bands[index, at, 0]) for index in range(len(QUANTILES)))
@@ -103,7 +103,7 @@ def findings(study: Uncertainty) -> list[str]:
         _first_measured(study),
     ]
     if any(variable.name == PROFILE and len(variable.series) > 1 for variable in study.variables):
-        # Comparisons use this probability, with independent errors of each chip.
+        # This probability assumes independent errors of each chip, as in the ``compare`` command.
         fronts = [series.present for series in study.series]
         costs = [front.at_speed(study.speed) if isinstance(front, ServiceFrontier) else None for front in fronts]
         likely = costs[best]
@@ -123,7 +123,7 @@ def findings(study: Uncertainty) -> list[str]:
 
 
 def _first_measured(study: Uncertainty) -> str:
-    """Sentence on the input to measure first, and on others whose value does not differ within sampling error."""
+    """Sentence on the input to measure first, and on inputs that are equally useful within the sampling error."""
     worth = [knowledge.mistakes for knowledge in study.knowledge]
     first = int(np.argmax([estimate.value for estimate in worth]))
     error = 2.0 * worth[first].standard_error
@@ -185,12 +185,12 @@ def cost_table(study: Uncertainty) -> Table:
 
 
 def input_table(study: Uncertainty) -> Table:
-    """Table with one row per input: quantiles, Sobol shares, and benefit of measuring it."""
+    """Table with one row per input: quantiles, Sobol shares, and benefit of a measurement of the input."""
     several, explanation = len(study.labels) > 1, explained(study)
     shares = ("alone", "with others") if explanation else ()
     rows = []
     for column, variable in enumerate(study.variables):
-        # Inputs are in base units. Errors and factors have no unit.
+        # Quantiles of inputs are in base units. Prediction errors and relative factors have no unit.
         series = next(series for series in study.series if series.label in variable.series)
         values = series.quantiles(variable, np.asarray(QUANTILES))
         cells = [f"x {value:.3g}" if variable.name == PROFILE else number(value) for value in values]

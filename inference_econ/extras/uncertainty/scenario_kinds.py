@@ -1,4 +1,4 @@
-"""Scenarios of uncertainty: series whose inputs are distributions."""
+"""Uncertainty scenarios: compared series whose inputs are distributions."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from inference_econ.inputs._spec import Spec
 from inference_econ.inputs.scenario_kinds import Positive, Series, Settings
 from inference_econ.inputs.workload.distributions import Distribution, UncertainInput
 
-#: Name of the input that stands for prediction errors: measured over predicted times.
+#: Name of the input for prediction errors, the ratio of measured to predicted times.
 PROFILE = "profile"
 #: Fewest and most samples of a design [1].
 _LEAST, _MOST = 16, 2**20
 
 
 class UncertainSeries(Series):
-    """Series with its own uncertain inputs."""
+    """Compared series, with separate uncertain inputs."""
 
     inputs: dict[str, UncertainInput] = Field(default_factory=dict)
     """Uncertain inputs of this series only, independent of other series."""
 
 
 class UncertaintyAsk(Spec):
-    """Cost and speed of series whose inputs are distributions."""
+    """Scenario that computes cost and speed of series whose inputs are distributions."""
 
     kind: Literal["uncertainty"]
     """Kind of scenario."""
@@ -35,13 +35,14 @@ class UncertaintyAsk(Spec):
     inputs: dict[str, UncertainInput] = Field(default_factory=dict)
     """Distributions of inputs that all series share, by name.
 
-    A name is that of a number (``price``, ``hardware.hbm_bytes_per_second``), or ``profile``.
+    Names are those of numeric settings (``price``, ``hardware.hbm_bytes_per_second``), or ``profile``.
     """
     speed: Positive | None = None
     """User speed at which series are compared [tokens/s]; by default, a round number that all series reach."""
     samples: Annotated[int, Field(ge=_LEAST, le=_MOST)] | None = None
-    """Number of points of the quasi-Monte-Carlo design, a power of two [1]. The default is 4,096, or 256 if samples
-    need their own frontiers."""
+    """Number of points of the quasi-Monte-Carlo design, a power of two [1]. The default is 4,096 points, or 256 points
+    if each sample requires a new frontier.
+    """
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     """Seed of the scrambling."""
 
@@ -73,7 +74,7 @@ class UncertaintyAsk(Spec):
 
 
 def _check(name: str, value: UncertainInput) -> None:
-    """Reject distributions that an input cannot have."""
+    """Reject distributions that are invalid for the named input."""
     if not isinstance(value, Distribution):
         if name != PROFILE:
             raise ValueError(f"{name}: only {PROFILE} has held_out errors; give {name} a distribution")

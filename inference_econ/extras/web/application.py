@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _DAY_SECONDS = 86_400
 #: Approximate size of a cached reply in addition to its body [B].
 _HEAD_BYTES = 1_000
-#: Prefix of parameters that select a deployment.
+#: Prefix of query parameters that select a deployment.
 _AT = "at."
 #: Indices of series that a request may select.
 _ROWS = tuple(map(str, range(MOST_SERIES)))
@@ -40,7 +40,7 @@ Application: TypeAlias = Starlette
 
 
 class _Explorer:
-    """Shared state of the routes of one application.
+    """Routes of one application, with shared state.
 
     Parameters
     ----------
@@ -53,7 +53,9 @@ class _Explorer:
         self.replies: requests.Recent[Reply] = requests.Recent(limits.kept_bytes)
         self.texts = requests.Texts(limits.kept_bytes)
         self.coming: dict[str, anyio.Event] = {}
-        self.bundling = asyncio.Lock()  # Bundling takes seconds: one thread bundles, and all others wait for it.
+        self.bundling = (
+            asyncio.Lock()
+        )  # Bundling takes seconds, so one thread bundles the script, and all other threads wait.
 
     @cached_property
     def models(self) -> Mapping[str, type[BaseModel]]:
@@ -62,7 +64,7 @@ class _Explorer:
 
     @cached_property
     def choices(self) -> Mapping[str, Any]:
-        """Choices of the controls on the page."""
+        """Selectable values of the controls on the page."""
         return page.choices(self.questions.values())
 
     @cached_property
@@ -78,7 +80,7 @@ class _Explorer:
         self.workers.close()
 
     async def question(self, request: Request) -> Response:
-        """Answer the command in an address."""
+        """Run the command in an address, and return its result."""
         name, form = requests.question_and_form(request, self.models)
         if request.method == "POST":
             sent = await requests.json_object(request, self.limits.upload_bytes)
@@ -90,7 +92,7 @@ class _Explorer:
         return _response(answer, named)
 
     async def view(self, request: Request) -> Response:
-        """Answer a panel of the page, given the state of the page."""
+        """Compute the content of a panel of the page, from the state of the controls."""
         name, shown = request.path_params["question"], request.query_params
         if name not in page.QUESTIONS:
             raise HTTPException(404, f"there is no panel {name[:40]!r}")
@@ -110,14 +112,14 @@ class _Explorer:
             coming = self.coming.get(key)
             if coming is None:
                 break
-            await coming.wait()  # another client has sent the same request
+            await coming.wait()  # Another client may have sent the same request in the meantime.
         arguments = name, fields, form, self.texts.named(fields)
         coming = self.coming[key] = anyio.Event()
         made: Reply
         try:
             made = await requests.while_connected(request, self.workers, reply, *arguments)
             self.replies.put(key, made, len(made.body) + _HEAD_BYTES)
-        except RefusedError as error:  # the request timed out, and would time out again
+        except RefusedError as error:  # A repeated request would time out again, so the error is cached.
             made = Reply(b"", "", str(error), error.option)
             self.replies.put(key, made, _HEAD_BYTES)
         finally:
@@ -126,7 +128,7 @@ class _Explorer:
         return made
 
     async def keep(self, request: Request) -> Response:
-        """Store an uploaded text under a name that options can use."""
+        """Store an uploaded text under a name that can be the value of an option."""
         content = await requests.body(request, self.limits.upload_bytes)
         return JSONResponse({"name": self.texts.keep(content)})
 
@@ -138,7 +140,7 @@ class _Explorer:
         return Response(content, media_type="text/javascript; charset=utf-8", headers=headers)
 
     def page(self, request: Request) -> Response:
-        """Explorer page, with its controls set as in the address."""
+        """Explorer page, with controls set to the values in the address."""
         return HTMLResponse(page.html(self.choices, request.query_params.multi_items()))
 
     async def openapi(self, _: Request) -> Response:

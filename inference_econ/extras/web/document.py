@@ -38,13 +38,13 @@ class Asked:
     Attributes
     ----------
     page : Page
-        The result.
+        Result as a page.
     line : str
         Equivalent command line; empty for results from Python.
     remarks : sequence of str
-        Notes on the origin of the result.
+        Notes on the origin of the result, such as the interpretation of names.
     engine : str or None
-        Engine to start; None for any engine that can start the deployment.
+        Engine for the start script; None for any engine that can start the deployment.
     """
 
     page: Page
@@ -60,7 +60,7 @@ class Slider:
     Attributes
     ----------
     name : {"price", "prices", "use", "cached"}
-        Quantity that it scales.
+        Quantity that the slider scales.
     value, low, high, step : float
         Initial value, range and step.
     """
@@ -74,18 +74,18 @@ class Slider:
 
 @dataclass(frozen=True, slots=True)
 class PictureSection:
-    """Chart whose text is outside the picture, so that the text wraps with the window.
+    """Chart whose title and description are outside the picture, so that text wraps to the window width.
 
     Attributes
     ----------
     name : str
         Name of the chart on its page.
     title : str
-        Title.
+        Title of the chart.
     words : str
-        Description.
+        Description of the chart.
     specification : dict
-        Vega-Lite, without title and theme.
+        Vega-Lite specification, without title and theme.
     """
 
     name: str
@@ -95,15 +95,15 @@ class PictureSection:
 
 
 class Reference(NamedTuple):
-    """Reference, and the fields that it supports."""
+    """Cited source, and the specification fields for which it is the source."""
 
     title: str
     url: str
-    """Address; empty without one."""
+    """Web address of the source; empty if unknown."""
     file: str
-    """Specification file."""
+    """Specification file with the fields."""
     fields: str
-    """Names of the fields."""
+    """Names of the fields that the source supports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def section(question: Asked) -> Section:
     page = question.page
     answer, start = page.conclusion(), page.start()
     tables = [_without(table, "".join(answer)) for table in page.tables()]
-    # Lines that `--why` prints.
+    # These lines are those that `--why` prints.
     lines: list[str] = []
     for block in page.blocks():
         match block:
@@ -137,7 +137,7 @@ def section(question: Asked) -> Section:
                 lines += block.why
             case Remarks():
                 lines += block.lines
-    # References with their fields, in order of use.
+    # Sources with the fields that they support, in order of use.
     used = page.sources()
     fields: dict[tuple[str, str], list[str]] = {}
     titles: dict[tuple[str, str], tuple[str, str]] = {}
@@ -168,7 +168,7 @@ def script(start: Start, to: str | None = None) -> str:
     Parameters
     ----------
     start : Start
-        Deployment.
+        Deployment to start.
     to : str, optional
         Engine; by default one that supports the layout.
 
@@ -184,7 +184,7 @@ def script(start: Start, to: str | None = None) -> str:
 
 
 def _without(table: Table, answer: str) -> Table:
-    """Remove the note that repeats the conclusion from a table."""
+    """Remove from a table the note that repeats the conclusion of the page."""
     return replace(table, notes=tuple(note for note in table.notes if note != answer))
 
 
@@ -202,7 +202,7 @@ def _joined(lines: Sequence[str]) -> str:
 
 
 def _sliders(page: Page, answer: Pieces, tables: Sequence[Table]) -> list[Slider]:
-    """Sliders for quantities with exact scaling; none without amounts that are proportional to a price."""
+    """Sliders for quantities that scale amounts exactly; empty if no amount is proportional to a price."""
     shown = [*answer, *(cell for table in tables for row in table.rows for cell in row)]
     if not page.proportional or not any(isinstance(text, Amount) for text in shown):
         return []
@@ -228,7 +228,7 @@ def _facts(setup: Setup) -> tuple[str, ...]:
 
 
 def _some(names: Sequence[str]) -> str:
-    """First names of a list, and the number of further names."""
+    """Text with the first names of a list, and the number of further names."""
     more = f" and {len(names) - _FIELDS} more" if len(names) > _FIELDS else ""
     return ", ".join(names[:_FIELDS]) + more
 
@@ -237,7 +237,7 @@ _HERE = "inference_econ.extras.web"
 
 
 def write(path: Path | str, questions: Sequence[Asked], again: str = "") -> None:
-    """Write a report, completely or not at all.
+    """Write a report atomically: the file is complete or unchanged.
 
     Parameters
     ----------
@@ -251,19 +251,19 @@ def write(path: Path | str, questions: Sequence[Asked], again: str = "") -> None
     Raises
     ------
     InputError
-        If the name has another ending, or the file cannot be written.
+        If the path has another ending, or the file cannot be written.
     """
     check_page(path)
     write_text(path, document_text([section(question) for question in questions], again))
 
 
 def document_text(sections: Sequence[Section], again: str = "") -> str:
-    """Render the document.
+    """Render the sections as one HTML document.
 
     Parameters
     ----------
     sections : sequence of Section
-        One per command.
+        Sections of the document, one per command.
     again : str
         Command line that reproduces the report.
     """
@@ -328,7 +328,7 @@ def _amount(piece: str) -> Markup | str:
 
 
 def _numeric(table: Table) -> Mapping[str, bool]:
-    """Columns of a table by heading, with True for numeric ones."""
+    """True for numeric columns of a table, by heading."""
     cells = zip(*table.rows, strict=True) if table.rows else ((),) * len(table.columns)
     return {head: is_numeric(column) for head, column in zip(table.columns, cells, strict=True)}
 

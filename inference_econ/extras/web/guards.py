@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 #: Addresses that mean all interfaces.
 EVERYWHERE = frozenset({"0.0.0.0", "::"})
-#: Content security policy: only files of this server, and no embedding.
+#: Content security policy: pages load only files of this server, and cannot be embedded.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -38,7 +38,7 @@ HEADERS: Mapping[str, str] = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-#: Size of the parts of a reply; each waits until the client has read most of the part before it [bytes].
+#: Size of the parts in which a reply is sent [B]. A part is sent when the client has read most of the previous part.
 _PART = 65_536
 #: Retry-After header of a busy server [s].
 _RETRY_SECONDS = "2"
@@ -47,7 +47,7 @@ _RETRY_SECONDS = "2"
 def middleware(hosts: Sequence[str]) -> list[Middleware]:
     """Middleware that accepts requests to given host names and loopback names.
 
-    A server on all interfaces accepts every address and the name of the machine.
+    A server on all interfaces accepts every IP address and the name of the machine.
     """
     everywhere = bool(EVERYWHERE & set(hosts))
     named = (socket.gethostname().lower(), socket.getfqdn().lower()) if everywhere else ()
@@ -64,7 +64,7 @@ class Guard:
     hosts : frozenset of str
         Accepted host names.
     addresses : bool
-        True to accept every IP address, which other sites cannot claim.
+        True to accept every IP address as host name; DNS rebinding needs a name.
     """
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str], *, addresses: bool = False) -> None:
@@ -89,7 +89,7 @@ class Guard:
         behind = error(400, refused) if refused else self.app
         try:
             await behind(scope, receive, send_with_headers)
-        except asyncio.CancelledError:  # the server ends
+        except asyncio.CancelledError:  # The server stops before the reply is complete.
             if not started:
                 await error(503, "the server ends")(scope, receive, send_with_headers)
 
@@ -143,7 +143,7 @@ def _http(_: Request, problem: Any) -> Response:
 
 
 def _failed(_: Request, __: Any) -> Response:
-    # This reply is made outside of the guard. The log has the error.
+    # This reply is created outside of the guard. The error is in the log.
     return error(500, "this is an error of the program; the log of the server has it", headers=HEADERS)
 
 

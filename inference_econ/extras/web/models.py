@@ -17,12 +17,12 @@ from inference_econ.inputs import foreign_yaml
 from inference_econ.report import schema
 from inference_econ.requests import Command, Parameter
 
-#: Longest text of an option [characters], and most entries of a list [1].
+#: Maximum length of an option's text [characters], and maximum number of entries of a list [1].
 LONGEST_TEXT, MOST_ENTRIES = 2_000, 40
 
 
 class _Request(BaseModel):
-    """Base of all request models: strict, without unknown fields."""
+    """Base of all request models: strict types, and no unknown fields."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, protected_namespaces=(), str_max_length=LONGEST_TEXT, allow_inf_nan=False
@@ -91,7 +91,7 @@ def checked(model: type[BaseModel], fields: Fields, *, texts: bool = False) -> F
     Raises
     ------
     RefusedError
-        If an option is invalid; the message names the first one.
+        If an option is invalid; the message names the first invalid option.
     """
     try:
         request = model.model_validate(dict(fields), strict=not texts)
@@ -102,7 +102,7 @@ def checked(model: type[BaseModel], fields: Fields, *, texts: bool = False) -> F
 
 def _refused(error: ValidationError) -> RefusedError:
     errors = error.errors(include_url=False, include_context=False)
-    # A value of several types has an error for each; a text that is too long is not a mistyped number.
+    # An option with several types has an error for each type. If a text is too long, that error is reported.
     first = min(errors, key=lambda it: (it["loc"][:1] != errors[0]["loc"][:1], it["type"] != "string_too_long"))
     field = str(first["loc"][0]) if first["loc"] else None
     advice = {"missing": "is needed", "extra_forbidden": "is no option of this question"}.get(first["type"])
@@ -117,7 +117,7 @@ _FORM: Mapping[str, Any] = {"name": "form", "in": "path", "required": True, "sch
 
 @cache
 def _base() -> Mapping[str, Any]:
-    """Fixed parts of the document, from ``openapi.yaml``."""
+    """Fixed parts of the OpenAPI document, from ``openapi.yaml``."""
     path = Path(__file__).with_name("openapi.yaml")
     return cast("dict[str, Any]", foreign_yaml(path.read_text(encoding="utf-8"), path.name))
 
@@ -163,7 +163,7 @@ def _answered(question: Command) -> dict[str, Any]:
 
 
 def _paths(question: Command, request_name: str, parameters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Paths of a command: JSON with options in the address or the body, and other forms."""
+    """OpenAPI paths of a command: JSON results with options in the address or body, and other formats."""
     content = {_JSON: {"schema": {"$ref": f"{_SCHEMAS}{request_name}"}}}
     texts = {"summary": question.summary, "description": question.text}
     body = {"requestBody": {"required": True, "content": content}}
@@ -183,7 +183,7 @@ def _paths(question: Command, request_name: str, parameters: Sequence[Mapping[st
 
 
 def _replies(media: Iterable[str], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Responses: a result in given media types, or an error."""
+    """OpenAPI responses: a result in given media types, or an error."""
     error = {_JSON: {"schema": {"$ref": f"{_SCHEMAS}Error"}}}
     answered = {"200": {"description": "The answer.", "content": {kind: {"schema": dict(schema)} for kind in media}}}
     return answered | {code: {"description": text, "content": error} for code, text in _base()["errors"].items()}

@@ -1,4 +1,4 @@
-"""Web page: the state of its controls from its address, the options that they mean, and what the page shows."""
+"""Explorer page: parse controls from an address, convert controls to command options, and render results."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 MOST_SERIES = 6
 #: Settings of each series, named as options.
 OF_SERIES = ("model", "hardware", "weights", "kv", "engine")
-#: Defaults of the first series. Other defaults are those of the command line.
+#: Default settings of the first series. Other defaults are those of the command line.
 _FIRST = {"model": "llama_3_70b", "hardware": "h100_sxm", "weights": "fp8"}
-#: Shared controls that are empty by default.
+#: Controls that all series share and that are empty by default.
 _EMPTY = (
     *("traffic", "ttft", "tpot", "power_budget", "price", "set", "power_cap", "carbon", "speculation", "acceptance"),
     *("simulate", "y", "speed"),
 )
-#: Defaults of shared controls.
+#: Default values of the controls that all series share.
 _SHARED: Mapping[str, str] = dict.fromkeys(_EMPTY, "") | {
     "isl": "2000",
     "osl": "500",
@@ -44,7 +44,7 @@ _SHARED: Mapping[str, str] = dict.fromkeys(_EMPTY, "") | {
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Settings of the controls.
+    """Values of the controls on the explorer page.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ def state(address: Iterable[tuple[str, str]]) -> State:
     Parameters
     ----------
     address : iterable of (str, str)
-        Names and values in order; those of series repeat.
+        Names and values in order. Names of series settings occur once per series.
     """
     values: dict[str, list[str]] = {}
     for name, value in address:
@@ -80,9 +80,9 @@ def state(address: Iterable[tuple[str, str]]) -> State:
 
 #: Flag that disables speculation.
 NOBODY = "no_speculation"
-#: Options that another control overrides.
+#: Options that are omitted if another control is set.
 _COVERED_BY = {"traffic": SAID_BY_TRAFFIC, "power_budget": ("request_rate",)}
-#: Typical maximum ratio of a high percentile of TPOT to the mean [1].
+#: Typical maximum ratio of a high TPOT percentile to the mean TPOT [1].
 _TAIL = 1.5
 #: Degrees that select a deployment.
 DEGREES = ("tp", "dp", "pp", "ep")
@@ -94,11 +94,11 @@ def fields(question: Command, shown: State, rows: Sequence[int], point: Mapping[
     Parameters
     ----------
     question : Command
-        Command for one series, or one that lists series.
+        Command for one series, or a command that compares several series.
     shown : State
         State of the controls.
     rows : sequence of int
-        Selected series; a command for one series uses the first.
+        Indices of the selected series; a command for one series uses the first index.
     point : mapping of str to str
         Selected deployment: degrees, ``batch``, ``tpot`` [ms], ``engine``, ``kv``, ``speculation``, ``draft_length``
         and ``apart``; and ``file``, the name of uploaded measurements.
@@ -106,7 +106,7 @@ def fields(question: Command, shown: State, rows: Sequence[int], point: Mapping[
     Raises
     ------
     RefusedError
-        If the deployment is disaggregated, and the command supports only aggregated ones.
+        If the deployment is disaggregated, and the command supports only aggregated deployments.
     """
     options = {option.field: option for option in question.asked}
     chosen = [shown.series[row] for row in rows if row < len(shown.series)] or shown.series[:1]
@@ -117,7 +117,7 @@ def fields(question: Command, shown: State, rows: Sequence[int], point: Mapping[
     subject = {"series": series(chosen)} if "series" in options else alone
     values = {name: value for name, value in {**_shared(shown.shared), **subject}.items() if value and name in options}
     if "percentile" not in options:
-        # Frontiers have no queue, so SLOs apply to means.
+        # Frontiers do not include queueing, so SLOs apply to means.
         values |= {name: str(values[name]).rpartition(":")[2].strip() for name in ("ttft", "tpot") if name in values}
     elif point.get("tpot"):
         values["tpot"] = _kept(shown.shared["tpot"], point["tpot"])
@@ -150,7 +150,7 @@ def _shared(values: Mapping[str, str]) -> dict[str, str | list[str]]:
     flags = {name: "true" for name in (proposer, arrangement) if name}
     accepted = {} if proposer and proposer != NOBODY else {"acceptance": ""}
     changes = [line.strip() for line in values["set"].splitlines() if line.strip()]
-    # The analytical model takes no time, and simulations take seconds.
+    # By default, the fast analytical model is used, because simulations take seconds.
     played = values["simulate"] or "false"
     return {
         **{name: value.strip() for name, value in values.items()},
@@ -162,27 +162,27 @@ def _shared(values: Mapping[str, str]) -> dict[str, str | list[str]]:
 
 
 def _kept(promise: str, milliseconds: str) -> str:
-    """TPOT target of a fleet: the mean of the selected point, or the SLO if it is lower."""
+    """TPOT target of a fleet: the mean TPOT of the selected point, or the SLO if this point could exceed the SLO."""
     try:
         time = percentiles.promise(promise).time if promise.strip() else ""
         most = parse_quantity(time if time[-1:].isalpha() else f"{time} ms", "s") if time else math.inf
     except InputError:
-        return promise  # the command reports the error itself
+        return promise  # The command reports the error.
     return promise if _TAIL * float(milliseconds) / 1e3 > most else f"mean:{milliseconds}"
 
 
 def _deployment(question: Command, shown: State, row: Mapping[str, str], point: Mapping[str, str]) -> dict[str, str]:
-    """Selected deployment with the recipe of its engine, and the engine to start.
+    """Options for the selected deployment: layout, engine recipe, and engine to start.
 
     Raises
     ------
     RefusedError
-        If it is disaggregated, and the command supports only aggregated ones.
+        If the deployment is disaggregated, and the command supports only aggregated deployments.
     """
     if not point:
         return {}
     options = {option.field for option in question.asked}
-    # The first of several possible engines is shown.
+    # If several engines are possible, the first engine is used.
     engine = (row["engine"] or point.get("engine", "")).replace("@", ",").partition(",")[0]
     proposer = point.get("speculation", "")
     recipe = {"engine": row["engine"] or engine, "kv": row["kv"] or point.get("kv", "")}
@@ -214,7 +214,7 @@ def templates() -> Environment:
 
 
 def text(question: str, fields: Fields, answer: Answer) -> str:
-    """Result as JSON: ``html``, ``charts`` by name, ``series`` to select from, and measured ``runs``."""
+    """Panel content as JSON: ``html``, ``charts`` by name, ``series`` with selectable points, measured ``runs``."""
     from inference_econ.records.plain import json_text
     from inference_econ.report import charts
 
@@ -256,7 +256,7 @@ def _series(record: Mapping[str, Any], fields: Fields) -> Mapping[str, object]:
 
 
 def _runs(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, float]]:
-    """Measured servers: tokens per second per user and per accelerator."""
+    """Points of measured servers: tokens per second per user and per accelerator."""
     runs = [run for record in records for run in record["rows"]]
     complete = [run for run in runs if run["measured_tpot_ms"] and run["measured_output_tok_per_s_per_gpu"]]
     return [
@@ -268,7 +268,7 @@ def _point(record: Mapping[str, Any]) -> Mapping[str, object]:
     from inference_econ.records.texts import amount, layout_label, size
 
     layout = record["layout"]
-    groups = layout["dp"] * layout["pp"]  # each group has the same batch
+    groups = layout["dp"] * layout["pp"]  # All attention-DP groups have the same batch.
     batch = max(1, round(record["batch"] / groups)) * groups
     dollars = record["dollars_per_million_output_tokens"]
     ends = [record[f"dollars_per_million_output_tokens_{end}"] for end in ("low", "high")]
@@ -305,13 +305,13 @@ def _proposed(speculation: Mapping[str, Any] | None) -> Mapping[str, object]:
 
 
 def _title(specification: Mapping[str, object]) -> str:
-    """Title of a chart."""
+    """Title in a chart specification."""
     title = specification.get("title")
     return str(title.get("text", "")) if isinstance(title, dict) else str(title or "Picture")
 
 
 def _forms(answer: Answer, *, pictures: bool) -> Sequence[str]:
-    """Further forms of a result."""
+    """Further formats in which a result can be downloaded."""
     if answer.page is None:
         return ("txt",)
     scenario = () if answer.scenario is None else ("yaml",)
@@ -335,7 +335,7 @@ class Panel(NamedTuple):
     question : str
         Name of the command.
     title : str
-        Heading.
+        Heading of the panel.
     """
 
     question: str
@@ -351,7 +351,7 @@ PANELS = (
 )
 
 
-#: Commands of panels, and of the search for the invalid series.
+#: Commands of panels, and the command that finds the invalid series of a comparison.
 QUESTIONS = frozenset({"compare", "frontier", "validate", *(panel.question for panel in PANELS)})
 
 
@@ -361,7 +361,7 @@ def html(offered: Mapping[str, Any], address: Iterable[tuple[str, str]]) -> str:
     Parameters
     ----------
     offered : mapping
-        Choices of the controls, from :func:`choices`.
+        Result of :func:`choices`.
     address : iterable of (str, str)
         Names and values of the query.
     """
@@ -372,7 +372,7 @@ def html(offered: Mapping[str, Any], address: Iterable[tuple[str, str]]) -> str:
 
 
 def choices(questions: Iterable[Command]) -> Mapping[str, Any]:
-    """Choices and texts of the controls, and facts on commands for the browser.
+    """Selectable values and texts of the controls, and facts on commands for the browser.
 
     Parameters
     ----------
@@ -395,7 +395,7 @@ def choices(questions: Iterable[Command]) -> Mapping[str, Any]:
         "chips": catalog.names("hardware"),
         "traffics": catalog.names("traffic"),
         "grids": tuple(economic_defaults.grids()),
-        # Services have no MFU; the default axis has no name.
+        # An MFU axis does not apply to services. The default axis has an empty name.
         "axes": {"" if name == "cost" else name: axis.label for name, axis in AXES.items() if name != "mfu"},
         "engines": words["launch", "to"],
         "formats": words["explain", "weights"],

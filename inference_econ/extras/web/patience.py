@@ -1,4 +1,4 @@
-"""Request deadline: connections with incomplete requests are closed, and one address has a part of all connections."""
+"""Deadline for requests: close connections with incomplete requests, and limit the connections of a client address."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATIENCE_SECONDS = 10.0
 class Impatient(H11Protocol):
     """HTTP/1.1 protocol with a request deadline and a limit on connections per client address.
 
-    uvicorn limits idle connections, and all connections together.
+    uvicorn itself limits only idle connections, and the total number of connections.
     """
 
     _open: ClassVar[Counter[str]] = Counter()
@@ -32,7 +32,7 @@ class Impatient(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the deadline for a request.
 
-        If its client address has too many connections, the connection is closed.
+        If the client address has too many connections, the new connection is closed.
         """
         super().connection_made(transport)
         self._address = self.client[0] if self.client else ""

@@ -44,11 +44,11 @@ class Answer:
     remarks : sequence of str
         Interpretations of inexact names.
     text : str
-        Script or manifest, if that is the result.
+        Script or manifest, if the result is not a page.
     question : mapping
-        Options, for results that other commands read.
+        Options of the command, for results that other commands read.
     scenario : callable or None
-        Returns the scenario file of the command; None if scenarios do not support it.
+        Function that returns the scenario file of the command; None if scenarios do not support the command.
     """
 
     command: str
@@ -86,7 +86,7 @@ def answer(name: str, fields: Fields) -> Answer:
         warnings.simplefilter("error", RuntimeWarning)
         with catalog.uncopied(), allow(_SECONDS):
             asked, answered = _answered(command, given)
-    # Milliseconds keep their unit and digits.
+    # Options in milliseconds keep their unit and digits.
     typed = command.typed({key: repr(value) if isinstance(value, float) else value for key, value in given.items()})
     line = shlex.join(["inference-econ", *command.name.split(), *typed])
     if isinstance(answered, str):
@@ -99,7 +99,7 @@ def answer(name: str, fields: Fields) -> Answer:
 
 
 def _answered(command: Command, given: Fields) -> tuple[Invocation, Any]:
-    """Parsed invocation and result; errors name the option."""
+    """Parse and run a command. Return the parsed invocation and the result; errors name the option."""
     try:
         asked = Invocation.of(command.name, {**given, "quiet": True})
         return asked, asked.answer()
@@ -117,7 +117,7 @@ def _answered(command: Command, given: Fields) -> tuple[Invocation, Any]:
 
 
 def _scenario(fields: Fields) -> str:
-    """Scenario that is equivalent to a frontier or a comparison."""
+    """Scenario text that is equivalent to a ``frontier`` or ``compare`` command."""
     command = COMMANDS["compare"]
     named = {{"model": "models", "hardware": "on"}.get(name, name): value for name, value in fields.items()}
     given: dict[str, Any] = {}
@@ -130,7 +130,7 @@ def _scenario(fields: Fields) -> str:
 
 
 def _whole(value: Any) -> Any:
-    """Value in which floats with integer values are replaced by integers."""
+    """Replace floats with integer values by integers."""
     if isinstance(value, (list, tuple)):
         return [_whole(item) for item in value]
     whole = isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST_EXACT

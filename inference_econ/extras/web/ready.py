@@ -1,4 +1,4 @@
-"""Preload module for worker processes: importing it loads what results and charts need."""
+"""Preload module for worker processes. An import of this module loads the modules that results and charts need."""
 
 from __future__ import annotations
 

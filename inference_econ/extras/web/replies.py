@@ -1,4 +1,4 @@
-"""Replies to requests: results in the requested form, created in a worker and sent as bytes."""
+"""Replies to requests: results in the requested format, created in a worker and sent as bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from inference_econ.extras.web.questions import Answer, Fields, RefusedError, an
 if TYPE_CHECKING:
     from inference_econ.report.page import Page
 
-#: Forms of results by the ending of an address, and their media types.
+#: Formats of results by the ending of an address, and media type of each format.
 Form = Literal["json", "csv", "md", "txt", "yaml", "html", "svg", "png"]
 MEDIA: Mapping[Form, str] = {
     "json": "application/json",
@@ -26,7 +26,7 @@ MEDIA: Mapping[Form, str] = {
     "svg": "image/svg+xml",
     "png": "image/png",
 }
-#: Forms that a browser downloads. Reports contain scripts, which must not run on pages of this server.
+#: Formats that a browser downloads. Reports contain scripts, which must not run on pages of this server.
 FILES: tuple[Form, ...] = ("csv", "yaml", "html", "svg", "png")
 
 
@@ -37,9 +37,9 @@ class Reply:
     Attributes
     ----------
     body : bytes
-        Result or error.
+        Result or error message.
     media : str
-        Media type.
+        Media type of the body.
     refused : str
         Reason for an error; empty for a result.
     field : str or None
@@ -60,11 +60,11 @@ def reply(question: str, fields: Fields, form: Form | Literal["view"], texts: Ma
     question : str
         Name of the command.
     fields : mapping
-        Options.
+        Options of the command.
     form : str
-        Format of the result; ``view`` is what the page shows.
+        Format of the result; ``view`` is the content of a panel.
     texts : mapping of str to str
-        Uploaded texts that options may name.
+        Uploaded texts that options may name, by name.
     """
     from inference_econ.inputs import catalog
 
@@ -83,7 +83,7 @@ def _sent(question: str, fields: Fields, answer: Answer, form: Form | Literal["v
 
 
 def _json(answer: Answer) -> str:
-    """Result as data and as tables."""
+    """Result as JSON, with plain data and with tables."""
     from inference_econ.records.plain import json_text
 
     document: dict[str, Any] = {"command": answer.command, "remarks": answer.remarks, "text": answer.text}
@@ -101,7 +101,7 @@ def _page(answer: Answer) -> Page:
 
 
 def _markdown(answer: Answer) -> str:
-    """Result as Markdown, below its command line."""
+    """Result as Markdown, after the command line."""
     remarks = "".join(f"{remark}\n\n" for remark in answer.remarks)
     page = answer.page
     shown = f"```sh\n{answer.text}\n```\n" if page is None else f"{page.tables()[0].title}\n\n{page.markdown()}"
@@ -114,7 +114,7 @@ def _yaml(answer: Answer) -> str:
     Raises
     ------
     RefusedError
-        If scenarios do not support it.
+        If scenarios do not support the command.
     """
     if answer.scenario is None:
         raise RefusedError("scenarios hold questions of frontier and compare: ask this one as .json or .txt")

@@ -45,13 +45,13 @@ def _answer(request: Request, text: str, to: str | None) -> document.Asked:
     Raises
     ------
     InputError
-        If reports do not support it.
+        If reports do not support the argument.
     """
     if text.lower().endswith(".json") and len(text.split()) == 1:
         return _saved(request, text, to)
     if text and Path(text).is_dir():
         return _swept(text)
-    # Words of a command line, without the program name.
+    # The words are a command line without the program name.
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -93,7 +93,7 @@ def _answered(request: Request, words: Sequence[str], to: str | None) -> documen
 
 
 def _check_reported(request: Request, words: Sequence[str]) -> Command:
-    """Find the command, and reject one that reports do not support.
+    """Find the command, and reject a command that reports do not support.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def _check_reported(request: Request, words: Sequence[str]) -> Command:
 
 
 def _swept(folder: str) -> document.Asked:
-    """Report of the folder of a sweep.
+    """Section with the summary of a sweep folder.
 
     Raises
     ------
@@ -126,16 +126,16 @@ def _swept(folder: str) -> document.Asked:
 
 
 def _saved(request: Request, path: str, to: str | None) -> document.Asked:
-    """Run the command of a saved result again, and compare both.
+    """Run the command of a saved result again, and compare the new result with the saved result.
 
     Raises
     ------
     InputError
-        If the file is not a result, or is of another release.
+        If the file is not a saved result, or was written by another release.
     """
     answer = saved.question(path)
     command, options = _check_reported(request, answer.kind.split()), dict(answer.options)
-    if command.name == "sensitivity" and "names" not in options:  # written as 'what-if'
+    if command.name == "sensitivity" and "names" not in options:  # A result of 'what-if' has one model and GPU.
         options["names"] = [options.pop("model", ""), options.pop("hardware", "")]
     words = [*command.name.split(), *command.typed(options)]
     try:

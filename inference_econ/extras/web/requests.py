@@ -1,4 +1,4 @@
-"""Parsing of requests, cancellation of work for disconnected clients, and recent replies and texts."""
+"""Parse requests, cancel work for disconnected clients, and cache recent replies and uploaded texts."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ GONE = 499
 
 
 def question_and_form(request: Request, questions: Iterable[str]) -> tuple[str, Form]:
-    """Command and form in an address such as ``frontier`` or ``frontier.csv``.
+    """Command and result format in an address such as ``frontier`` or ``frontier.csv``.
 
     Raises
     ------
     HTTPException
-        404 if the command or form is unknown.
+        404 if the command or format is unknown.
     """
     name, _, ending = str(request.path_params["question"]).partition(".")
     if name not in questions:
@@ -49,7 +49,7 @@ def texts(request: Request, question: Command) -> Fields:
     Raises
     ------
     RefusedError
-        If an option that takes one value is repeated.
+        If an option that accepts only one value is repeated.
     """
     many = {option.field for option in question.asked if option.repeat}
     values: dict[str, Any] = {}
@@ -69,9 +69,9 @@ async def json_object(request: Request, most_bytes: int) -> Fields:
     Raises
     ------
     HTTPException
-        400 if it is not JSON, 413 if it is too large, 415 without a JSON content type.
+        400 if the body is not JSON, 413 if it is too large, 415 without a JSON content type.
     RefusedError
-        If it is not an object.
+        If the JSON is not an object.
     """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, "send JSON, with the header Content-Type: application/json")
@@ -94,7 +94,7 @@ async def body(request: Request, most_bytes: int) -> bytes:
     Raises
     ------
     HTTPException
-        413 if it exceeds the limit; :data:`GONE` if the client disconnects.
+        413 if the body exceeds the limit; :data:`GONE` if the client disconnects.
     """
     content = bytearray()
     try:
@@ -108,9 +108,9 @@ async def body(request: Request, most_bytes: int) -> bytes:
 
 
 async def while_connected(request: Request, workers: Workers, work: Callable[..., T], *arguments: object) -> T:
-    """Run work that is stopped when the client disconnects.
+    """Run work in a worker, and stop the work when the client disconnects.
 
-    Waiting work is dropped. Started work has a grace period, since the same request is often repeated.
+    Queued work is dropped. Started work continues for a grace period, because the same request is often repeated.
 
     Raises
     ------
@@ -132,7 +132,7 @@ async def while_connected(request: Request, workers: Workers, work: Callable[...
         group.start_soon(until_gone, group.cancel_scope)
         try:
             results.append(await workers.run(work, *arguments, begun=begun, client=client))
-        except Exception as error:  # a task group would wrap the error
+        except Exception as error:  # A task group would wrap the error in an exception group.
             results.append(error)
         group.cancel_scope.cancel()
     if not results:
@@ -170,7 +170,7 @@ class Recent(Generic[T]):
         return self._entries[key][0]
 
     def put(self, key: str, value: T, size: int) -> None:
-        """Insert an entry of a size [B], unless it exceeds the capacity."""
+        """Insert an entry of ``size`` [B], unless the size exceeds the capacity."""
         if key in self._entries or size > self._most:
             return
         self._entries[key] = value, size
@@ -181,7 +181,7 @@ class Recent(Generic[T]):
 
 
 class Texts:
-    """Uploaded texts, named by their content; never files.
+    """Cache of uploaded texts, which are named by their content and never written to files.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ class Texts:
         Raises
         ------
         RefusedError
-            If it is not UTF-8.
+            If the content is not UTF-8.
         """
         try:
             text = content.decode("utf-8-sig")
@@ -227,7 +227,7 @@ class Texts:
 
 
 def _own_names(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Options with names of uploaded texts, also within the settings of series."""
+    """Yield options whose values are names of uploaded texts, including settings of series."""
     for field, value in fields.items():
         for item in value if isinstance(value, list) else [value]:
             for name in _NAME.findall(item) if isinstance(item, str) else ():

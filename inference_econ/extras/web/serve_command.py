@@ -1,4 +1,4 @@
-"""The ``serve`` command: HTTP with a page, or MCP over standard streams."""
+"""The ``serve`` command: a web page and API over HTTP, or MCP over standard streams."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def serve(request: Request, host: str, port: int) -> None:
         with listening(host, port) as listener:
             if not is_loopback(host):
                 warning = f"Warning: --host {host} lets everybody who reaches this machine ask, without a password"
-                # Shown with --quiet too, which only hides the address.
+                # The warning is also shown with --quiet, which only hides the address.
                 sys.stderr.write(f"{warning}; give 127.0.0.1 for yourself alone\n")
             app = application((host,))
             if not request.quiet:

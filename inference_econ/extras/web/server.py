@@ -12,9 +12,9 @@ from inference_econ.errors import InputError
 if TYPE_CHECKING:
     from inference_econ.extras.web.application import Application
 
-#: Maximum number of connections [1], and time for open requests after a stop [s].
+#: Maximum number of connections [1], and time limit for open requests after the server is stopped [s].
 _CONNECTIONS, _LAST_SECONDS = 256, 2
-#: Number of ports to search for a free one, after a port in use [1].
+#: Number of ports after an occupied port that are searched for a free port [1].
 _NEAR = 100
 
 
@@ -32,7 +32,8 @@ def listening(host: str, port: int) -> socket.socket:
     Raises
     ------
     InputError
-        If the port is in use (names a free one) or not permitted, or the address does not belong to this machine.
+        If the port is in use (the message names a free port) or not permitted, or the host is not an address of this
+        machine.
     """
     try:
         return _bound(host, port)
@@ -53,7 +54,7 @@ def listening(host: str, port: int) -> socket.socket:
 def _bound(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-    except UnicodeError as error:  # not a name that the Internet allows
+    except UnicodeError as error:  # The host is not a valid Internet name.
         raise OSError("not a host name") from error
     listener = socket.create_server((host, port), family=family)
     # Connections inherit this option; without it, a reply in two parts would be delayed by 40 ms.
@@ -62,7 +63,7 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 def _free(host: str, port: int) -> int:
-    """Free port: the next free one, or any."""
+    """Find a free port: the next free port, or else any free port."""
     for candidate in (*range(port + 1, min(port + _NEAR, 65_536)), 0):
         try:
             with _bound(host, candidate) as listener:
@@ -78,7 +79,7 @@ def run(app: Application, listener: socket.socket) -> None:
     Parameters
     ----------
     app : Application
-        Application.
+        Application to serve.
     listener : socket
         Result of :func:`listening`.
     """

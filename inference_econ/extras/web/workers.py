@@ -1,4 +1,4 @@
-"""Worker processes with limits on their number, queue length and time; they stop if the client disconnects."""
+"""Worker processes with limits on number, queue length and run time. Work stops if the client disconnects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import anyio.to_thread
 from inference_econ.extras.web.questions import RefusedError
 
 T = TypeVar("T")
-#: Preload module of the workers.
+#: Module that the fork server imports for all workers.
 _READY = "inference_econ.extras.web.ready"
 #: Variables that limit the threads of numerical libraries.
 _SINGLE = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -32,15 +32,15 @@ class WorkerLimits:
     Attributes
     ----------
     processes : int
-        Concurrent commands [1].
+        Maximum number of concurrent commands [1].
     waiting : int
         Maximum number of queued commands of one client, if no other client waits [1].
     seconds : float
         Time limit of a command [s].
     grace_seconds : float
-        Time limit after the client disconnects [s]. The next request is often the same.
+        Time for which work continues after the client disconnects [s], because the next request is often the same.
     memory_bytes : float
-        Memory of a worker; no limit on Windows and macOS [B].
+        Memory limit of a worker [B]; not enforced on Windows and macOS.
     upload_bytes : int
         Largest request body [B].
     kept_bytes : int
@@ -87,7 +87,7 @@ class Workers:
     Parameters
     ----------
     limits : WorkerLimits
-        Limit on chips, cost or power.
+        Limits on the work.
     """
 
     def __init__(self, limits: WorkerLimits) -> None:
@@ -106,9 +106,9 @@ class Workers:
         *arguments
             Arguments of the function.
         begun : Event, optional
-            Set when the function starts.
+            Event that is set when the function starts.
         client : str
-            Client; clients take turns.
+            Client that sent the request; clients take turns.
 
         Raises
         ------
@@ -166,7 +166,7 @@ class _Worker:
         Raises
         ------
         EOFError
-            If the process ends first.
+            If the process ends before the function returns.
         """
         try:
             self._pipe.send((work, arguments))
@@ -184,7 +184,9 @@ class _Worker:
 def _answer(pipe: Connection, most_bytes: int) -> None:
     """Worker loop: run functions from a pipe until it is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with suppress(ImportError, OSError, ValueError):  # Windows has no limits, and a lower limit may be set
+    with suppress(
+        ImportError, OSError, ValueError
+    ):  # Windows has no memory limits, and the system may already set a lower limit.
         import resource
 
         # RLIMIT_AS would include the 100 GB of addresses that drawings reserve.
@@ -196,13 +198,13 @@ def _answer(pipe: Connection, most_bytes: int) -> None:
                 result = work(*arguments)
             except MemoryError:
                 result = RefusedError(f"this takes more than {most_bytes / 1e9:g} GB of memory; ask for less")
-            except Exception as error:  # sent to the caller
+            except Exception as error:  # The error is sent to the caller.
                 result = error
             pipe.send(result)
 
 
 class BusyError(Exception):
-    """Error for a full queue."""
+    """Error for a request that finds the queue full."""
 
 
 class ClientTurns:
@@ -213,7 +215,7 @@ class ClientTurns:
     places : int
         Maximum number of concurrent turns [1].
     waiting : int
-        Longest queue of a single client; several clients share it equally [1].
+        Maximum number of queued requests [1], shared equally between the clients that wait.
     """
 
     def __init__(self, places: int, waiting: int) -> None:
@@ -222,7 +224,7 @@ class ClientTurns:
 
     @asynccontextmanager
     async def turn(self, client: str) -> AsyncIterator[None]:
-        """Reserve a turn of a client for the duration of the block.
+        """Wait for a turn of a client, and reserve it for the duration of the block.
 
         Raises
         ------
@@ -248,7 +250,7 @@ class ClientTurns:
         try:
             await mine.wait()
         except BaseException:
-            if mine.is_set():  # the turn was granted at the same time, so it is passed on
+            if mine.is_set():  # The turn was granted during the cancellation, so it passes to the next client.
                 self._next()
             else:
                 queue.remove(mine)
@@ -257,7 +259,7 @@ class ClientTurns:
             raise
 
     def _next(self) -> None:
-        """Give a free place to the client that has waited longest since its last turn."""
+        """Grant a free place to the client whose last turn was longest ago."""
         client = next(iter(self._queues), None)
         if client is None:
             self._free += 1

@@ -35,7 +35,7 @@ class UnusableRowError(Exception):
 
 
 class Cells:
-    """Cells of one row by column; missing columns are blank.
+    """Cells of one table row, by column name; missing columns are blank.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class Cells:
         Raises
         ------
         UnusableRowError
-            If the cell contains other text.
+            If the cell contains neither yes nor no.
         """
         text = self.text(column).lower()
         if text not in ("", "yes", "no"):
@@ -113,7 +113,7 @@ def positive(text: str | float, name: str) -> float:
     Raises
     ------
     UnusableRowError
-        If the text is not such a number; the message names the value.
+        If the text is not a positive, finite number; the message names the value.
     """
     try:
         value = float(text)
@@ -135,17 +135,17 @@ _MEMORY_TOLERANCE = 0.12
 _SIXTEEN_BITS = {"fp16": "bf16", "bf16": "fp16"}
 #: Endings of model files.
 _MODEL_FILES = (".yaml", ".yml", ".json")
-#: Minimum similarity of names that are suggested for each other [1].
+#: Minimum similarity of an unknown name to a name that is suggested instead [1].
 _ALIKE = 0.7
 
 
 def model_name(text: str) -> str:
-    """Catalog name of a model; paths of model files do not change.
+    """Catalog name of a model; the path of a model file is returned unchanged.
 
     Raises
     ------
     UnusableRowError
-        If the catalog has no such model.
+        If the catalog has no model of this name.
     """
     if text in catalog.names("models") or _is_model_file(text):
         return text
@@ -173,7 +173,7 @@ def hardware_name(text: str) -> str:
     Raises
     ------
     UnusableRowError
-        If the catalog has no such chip, or none with the given memory.
+        If the catalog has no chip of this name, or only with a different memory size.
     """
     if text in catalog.names("hardware"):
         return text
@@ -204,7 +204,7 @@ def chip_count(text: str) -> int | None:
 
 
 def engine_name(text: str) -> tuple[str, str]:
-    """Name and version of a serving engine; the first word if the engine is unknown."""
+    """Name and version of a serving engine. If the engine is unknown, the name is the first word."""
     lower = "" if text.lower().startswith("not stated") else text.lower()
     for name, others in catalog.measured_names().engines.items():
         for spelling in others:
@@ -216,7 +216,7 @@ def engine_name(text: str) -> tuple[str, str]:
 
 
 def check_version(engine: str, version: str) -> None:
-    """Reject versions of an engine that are newer than all known ones.
+    """Reject versions of an engine that are newer than all known versions.
 
     Raises
     ------
@@ -258,8 +258,8 @@ def served(model: str, hardware: str, text: str) -> tuple[str, str | None]:
     Returns
     -------
     tuple of str and (str or None)
-        Catalog name and weight format. The name is that of the model, or of a separate entry for checkpoints of that
-        format. A format of None is the published format, in which groups of tensors may differ.
+        Catalog name and weight format. If the catalog has a separate entry for checkpoints in this format, the name is
+        that of the entry. A format of None is the published format, in which groups of tensors may differ.
 
     Raises
     ------
@@ -289,9 +289,9 @@ def described(model: str, hardware: str, formats: str | None, engine: str, versi
     model, hardware, engine : str
         Names in any spelling.
     formats : str, optional
-        Text for :func:`served`; None uses the format in the name of the model.
+        Text for :func:`served`; if None, the format in the name of the model is used.
     version : str
-        Engine version; empty uses the one in the engine's name.
+        Engine version; if empty, the version in the engine's name is used.
 
     Raises
     ------
@@ -330,7 +330,8 @@ def _in_other_bits(written: str, hardware: str) -> str:
 def cache_format(written: str | None, hardware: str) -> str | None:
     """KV-cache format that a chip supports and that has the same width as a given format.
 
-    Chips without 8-bit math units can also store 8-bit floats, because engines widen these on use.
+    Chips without 8-bit math units can also store 8-bit floats, because engines convert the cache to a wider format on
+    use.
     """
     if written is None:
         return None
@@ -343,7 +344,7 @@ def cache_format(written: str | None, hardware: str) -> str | None:
 def _written(text: str, model: str, hardware: str) -> str | None:
     """Number format in a text.
 
-    If the text has several alternatives, the result is the format for the model, or one that the chip supports.
+    If the text has several alternatives, the result is the format for the model, or a format that the chip supports.
     """
     alternatives = [part for part in text.lower().split("/") if format_in(part) is not None]
     if not alternatives:
@@ -400,7 +401,7 @@ def _unknown(what: str, text: str, names_by_spelling: Mapping[str, str]) -> str:
 
 
 def _chip_words(text: str) -> tuple[str, str | None, str]:
-    """Words that identify a chip, joined; its memory size [GB]; and both as a key."""
+    """Joined words that identify a chip, memory size of the chip [GB], and a key of words and memory size."""
     parts, memory = spellings.of_chip(_COUNT.sub("", text))
     words = "".join(parts)
     return words, memory, words if memory is None else f"{words} {memory}"
@@ -449,12 +450,12 @@ class Days:
 
 
 def row_days(row: Cells) -> Days | None:
-    """Period of a row, from its date columns or its source; None without either.
+    """Period in which a row was measured, from the date columns or the source; None if neither has a date.
 
     Raises
     ------
     UnusableRowError
-        If a date column contains other text, or a day is in the future.
+        If a date column contains no date, or a day is in the future.
     """
     found = [f"{column} {text}" for column in _COLUMNS if (text := row.text(column))]
     version_date = row.text("version_date")
@@ -472,12 +473,12 @@ def row_days(row: Cells) -> Days | None:
 
 
 def days(text: str) -> Days:
-    """Period of a date, a month, a year, or a span of these.
+    """Convert a date, month, year, or range of dates, months or years into a period.
 
     Raises
     ------
     UnusableRowError
-        If the text has none of these forms.
+        If the text is not a date, month, year or span.
 
     Examples
     --------
@@ -511,10 +512,10 @@ def _of(text: str, *, last: bool) -> date:
 
 #: Arrival pattern of the requests.
 #:
-#: - batch: all at once, served until the last one ends.
-#: - concurrency: a new request whenever one ends (closed loop).
-#: - rate: at random times (open loop).
-#: - saturated: more than the server can take, so that it runs as many at once as it can.
+#: - batch: all requests start at once, and the run ends with the last request.
+#: - concurrency: a new request starts whenever a request ends (closed loop).
+#: - rate: requests arrive at random times (open loop).
+#: - saturated: more requests than the server can process, so it runs at its maximum concurrency.
 #: - limited: the largest load within the latency limits.
 Load = Literal["batch", "concurrency", "rate", "saturated", "limited", "unknown"]
 #: Loads that use the full capacity of a server.
@@ -569,7 +570,7 @@ class Measurement:
     engine, engine_version : str
         Serving engine (vllm, sglang, trtllm, ...); empty if not recorded.
     ran : str
-        Engine version that benchmark scripts of that date used, if the row has none; empty if unknown.
+        Engine version that benchmark scripts used on that date, if the row has no version; empty if unknown.
     days : Days or None
         Period of the measurement.
     model, hardware : str
@@ -642,17 +643,18 @@ class Measurement:
     speculation : str
         "none", "unrecorded", a recorded method ("MTP3"), or "suspected" if unclear.
     draft_tokens : int or None
-        Number of draft tokens per round, if the name of the method does not contain it [1].
+        Number of draft tokens per speculation round [1], if ``speculation`` does not contain the number.
     tokens_per_round : float or None
-        Published mean acceptance length, including the target's own token; None without speculation or publication [1].
+        Published mean acceptance length, including the target's own token; None without speculation, or if not
+        published [1].
     spoilt : str
         Reason why the run is invalid, found by comparison with a run of the same configuration; empty if valid.
     quality, tier : str
-        Values of these columns in the file.
+        Values of the columns ``quality`` and ``tier`` in the file.
     remarks : tuple of str
         Notes on interpretations by the reader.
     unknown : str
-        Missing fact without which no prediction is possible; empty if no such fact is missing.
+        Missing fact without which no prediction is possible; empty if all required facts are known.
     """
 
     id: str
@@ -730,8 +732,8 @@ class Measurement:
     def closed_loop_rate(self) -> float | None:
         """Output throughput per accelerator of a closed loop, computed from the measured latencies [tokens/s].
 
-        Requests take the mean TTFT, and the mean TPOT for every further token. None for loads other than closed loops,
-        or if a value is not recorded.
+        A request is assumed to take the mean TTFT, and the mean TPOT for every further token. The rate is None for
+        loads other than closed loops, or if a value is not recorded.
         """
         ttft, tpot, requests, chips = self.ttft_seconds, self.tpot_seconds, self.concurrency, self.accelerators
         if self.load != "concurrency" or ttft is None or not (tpot and requests and chips and self.osl):
@@ -750,7 +752,7 @@ class Skipped:
     dataset : str
         Name of the file.
     reason : str
-        Reason as text.
+        Reason why the row is not usable.
     line : int or None
         First line of the row in the file, from 1; None if the file is not CSV.
     """
@@ -789,7 +791,7 @@ def measurement(row: Cells, common: Mapping[str, Any]) -> Measurement:
     """
     if reason := row.text("unusable"):
         raise UnusableRowError(reason)
-    row.number("value")  # The published value is checked, because other tables use it.
+    row.number("value")  # The published value is only checked here. Other tables use the value.
     written = row.text("model")
     # A catalog name implies the published format. Other names may contain a format.
     formats = row.text("weights") or ("" if written in catalog.names("models") else None)
@@ -839,7 +841,7 @@ def _layout(row: Cells) -> dict[str, Any]:
 
 
 def _one_of(row: Cells, column: str, allowed: tuple[str, ...], usual: str) -> Any:
-    """Allowed word of a cell; the default if it is blank."""
+    """Word in a cell, which must be one of ``allowed``; the default if the cell is blank."""
     word = row.text(column) or usual
     if word not in allowed:
         raise UnusableRowError(f"{column} must be {', '.join(allowed[:-1])} or {allowed[-1]}, got {word!r}")
@@ -848,11 +850,11 @@ def _one_of(row: Cells, column: str, allowed: tuple[str, ...], usual: str) -> An
 
 #: Mean over nominal length in InferenceMAX, whose lengths are uniform from 0.8 to 1.0 of the nominal length [1].
 MEAN_LENGTH = 0.9
-#: Range of these lengths over the mean [1].
+#: Range of request lengths in InferenceMAX over their mean [1].
 SPREAD = 0.2 / MEAN_LENGTH
 #: Requests per run over concurrency in InferenceMAX [1].
 ROUNDS = 10
-#: Remark on these rows.
+#: Remark on InferenceMAX rows.
 SHORTER = "lengths are 0.9 of the nominal ones: uniform from 0.8 to 1.0"
 
 

@@ -33,19 +33,20 @@ class MeasuredServer:
     Attributes
     ----------
     hardware : str
-        Name of the GPU in any spelling; empty to use the one in the file.
+        Name of the GPU in any spelling; if empty, the GPU in the file is used.
     model : str
-        Model name; empty to use the one in the file.
+        Model name; if empty, the model in the file is used.
     tp, dp, pp : int, optional
         Tensor-parallel, attention-DP and pipeline degrees [1]; by default as in the file, else 1.
     ep : int, optional
         Expert-parallel ranks [1].
     weights, kv : str
-        Number formats. If they are empty, they follow from the model's name, or else from the published checkpoint.
+        Number formats. Empty formats are replaced by the format in the model's name, or else by that of the published
+        checkpoint.
     engine : str
-        Engine name; empty to use the one in the file.
+        Engine name; if empty, the engine in the file is used.
     draft_tokens : int, optional
-        Draft tokens of a round, with speculation [1].
+        Draft tokens per speculation round [1].
     """
 
     hardware: str = ""
@@ -87,9 +88,9 @@ class BenchmarkRun:
     cached_share : float
         Prefix-cache hit rate of prompt tokens [1].
     speculation : str
-        As in :class:`Measurement`.
+        See :class:`Measurement` for the values.
     tokens_per_round : float or None
-        As in :class:`Measurement`.
+        Mean acceptance length, as in :class:`Measurement` [1].
     told : MeasuredServer
         Facts about the server that the result contains.
     remarks : tuple of str
@@ -188,12 +189,12 @@ def under_way(requests_per_second: float, request_seconds: float | None, request
 
 
 def needed(run: Json, key: str) -> float:
-    """Positive number that a run must have.
+    """Positive number under a key that must exist.
 
     Raises
     ------
     UnusableRowError
-        If it is missing.
+        If the key is missing.
     """
     if run.get(key) is None:
         raise UnusableRowError(f"{key} is missing")
@@ -201,7 +202,7 @@ def needed(run: Json, key: str) -> float:
 
 
 def optional(run: Json, path: str, factor: float = 1.0) -> float | None:
-    """Positive number under a dotted path; None if missing. An object with a unit gives its mean in base units."""
+    """Positive number under a dotted path; None if missing. For an object with a unit: the mean in base units."""
     *_, name = keys = path.split(".")
     value: Any = nested_value(run, *keys)
     if isinstance(value, dict):
@@ -211,7 +212,7 @@ def optional(run: Json, path: str, factor: float = 1.0) -> float | None:
 
 
 def degree(run: Json, key: str) -> int | None:
-    """Number of ranks or replicas [1]; None if it is missing or 0. See :func:`needed` for the errors."""
+    """Number of ranks or replicas [1]; None if missing or 0. See :func:`needed` for the errors."""
     return int(needed(run, key)) if run.get(key) else None
 
 
@@ -221,7 +222,7 @@ def numbers(run: Json, **paths: str) -> dict[str, Any]:
 
 
 def anywhere(value: Any, keys: Iterable[str]) -> Any:
-    """First value under one of the keys, at any depth; for a list, its first entry."""
+    """First value under one of the keys, at any depth. If the value is a list, its first entry is returned."""
     if isinstance(value, dict):
         for key in keys:
             inner = value.get(key)
@@ -311,7 +312,7 @@ def _told(run: Json) -> MeasuredServer:
 
 
 def _bench(run: Json) -> BenchmarkRun:
-    """Read ``vllm bench serve`` and its relatives: flat keys, latencies in ms."""
+    """Read results of ``vllm bench serve`` and programs with the same format: flat keys, latencies in ms."""
     completed = needed(run, "completed")
     accepted = run.get("accept_length")
     return BenchmarkRun(
@@ -331,7 +332,7 @@ def _aiperf(run: Json) -> BenchmarkRun:
     if run.get("was_cancelled"):
         raise UnusableRowError(f"the run was cancelled ({run.get('incomplete_reason') or 'no reason is given'})")
     settings = run.get("input_config") or {}
-    # Since version 0.13 settings have phases; the last one is measured.
+    # Since AIPerf 0.13, settings have phases, of which the last phase is measured.
     phases = settings.get("phases") or [settings]
     requests, failed, running = (
         _mean(run, name) for name in ("request_count", "error_request_count", "effective_concurrency")
@@ -374,7 +375,7 @@ def _guidellm(run: Json) -> BenchmarkRun:
     streams = 1 if kind == "synchronous" else strategy.get("streams")
     rate = strategy.get("rate") if kind in ("constant", "poisson") else None
     if rate is None and streams is None:
-        # A sweep's maximum, or a trace: requests in flight as measured, or as limited.
+        # For the maximum of a sweep and for a trace, the concurrency is measured, or else the configured limit.
         running = optional(metrics, "request_concurrency.successful.mean")
         streams = running or strategy.get("max_concurrency")
     totals = nested_value(metrics, "request_totals")
@@ -547,7 +548,7 @@ _HISTOGRAMS: Mapping[str, tuple[str, ...]] = {
     "e2e": ("e2e_request_latency_seconds",),
 }
 _ENGINES = ("vllm", "sglang")
-#: Labels of ranks that process the same requests.
+#: Metric labels of ranks that process the same requests.
 _SAME_REQUESTS = ("tp_rank", "pp_rank", "moe_ep_rank")
 #: Gauges that are shares, not amounts.
 _SHARES = ("cache_hit_rate", "token_usage")
@@ -566,7 +567,7 @@ class Scrape:
     engine : str
         ``vllm`` or ``sglang``.
     model : str
-        Served model name; empty if no metric has one.
+        Served model name; empty if no metric has a model name.
     samples : mapping of str to float
         Samples by name without the engine prefix and without buckets. Values of replicas and data-parallel ranks are
         added (shares are averaged). Tensor, pipeline and expert ranks report the same requests, so their largest value
@@ -579,14 +580,14 @@ class Scrape:
 
 
 def window(before: Scrape, after: Scrape, seconds: float) -> BenchmarkRun:
-    """Run between two readings of a server's metrics, at the rate of completed requests.
+    """Summarize the requests completed between two readings of a server's metrics as a run at a request rate.
 
     Parameters
     ----------
     before, after : Scrape
         Readings of the same server.
     seconds : float
-        Time between them [s].
+        Time between the readings [s].
 
     Raises
     ------
@@ -611,7 +612,7 @@ def window(before: Scrape, after: Scrape, seconds: float) -> BenchmarkRun:
 
 
 def _run(reading: Scrape) -> BenchmarkRun:
-    """Means from a metrics page: sums of histograms divided by counts. Lengths are those of completed requests."""
+    """Means from a metrics page: sums of histograms over counts. Request lengths are those of completed requests."""
     samples = reading.samples
 
     def mean(*names: str) -> float | None:
@@ -650,7 +651,7 @@ def scrape(text: str) -> Scrape:
     Raises
     ------
     UnusableRowError
-        If a line is invalid, no known engine has a metric, or several models are served.
+        If a line is invalid, no metric belongs to a known engine, or several models are served.
     """
     found: Mapping[str, dict[str, dict[frozenset[tuple[str, str]], float]]]
     found = {engine: defaultdict(dict) for engine in _ENGINES}
@@ -684,7 +685,7 @@ def _per(samples: Mapping[str, float], name: str, requests: float) -> float:
     return samples[name] / requests if samples.get(name) and requests > 0 else math.nan
 
 
-#: Fields that runs and measurements share.
+#: Fields that :class:`BenchmarkRun` and :class:`Measurement` have in common.
 _SAME = (
     "load",
     "concurrency",
@@ -705,7 +706,7 @@ def read_report(path: Path | str, server: MeasuredServer) -> list[Measurement | 
     path : path or str
         JSON, JSON lines, YAML, or the text of ``/metrics``.
     server : MeasuredServer
-        Facts about the server; missing ones are read from the file.
+        Facts about the server; missing facts are read from the file.
 
     Returns
     -------

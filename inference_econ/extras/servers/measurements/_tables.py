@@ -50,7 +50,7 @@ _CAP = re.compile(r"max_num_seqs (\d+)|max[_ ]concurrency (\d+)")
 
 
 def first_number(text: str) -> float | None:
-    """Number at the start of a text; None if the text starts otherwise.
+    """Number at the start of a text; None if the text does not start with a number.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def _demand(row: Cells, load: _record.Load, accelerators: int) -> dict[str, Any]
 
 
 def _value(row: Cells, accelerators: int) -> dict[str, Any]:
-    """Measured value under its field, and its statistic."""
+    """Measured value by field of :class:`Measurement`, and the statistic of the value."""
     metric, unit = row.text("metric"), row.text("unit")
     value = row.needed("value")
     words = metric.lower()
@@ -122,7 +122,7 @@ class Kind:
     Attributes
     ----------
     title : str
-        Name in messages.
+        Name of the kind in messages.
     columns : tuple of str
         Required columns.
     read : callable
@@ -144,7 +144,7 @@ _STARTED_WITH = re.compile(r"_tp(\d+)(?:_0)?_ep(?:\d+|none)")
 def layout(
     row: Cells, prefix: str = "", *, concurrency: float | None = None
 ) -> tuple[_record.RecordedPool, tuple[str, ...]]:
-    """Layout from the columns of aiconfigurator; with a prefix, of prefill or decode workers.
+    """Layout of a server from aiconfigurator's columns, or of prefill or decode workers if ``prefix`` is given.
 
     Parameters
     ----------
@@ -153,7 +153,8 @@ def layout(
     prefix : str
         ``prefill_`` or ``decode_``.
     concurrency : float, optional
-        Concurrent requests of the server [1]. If ``batch_size`` is smaller, it is the batch of one attention-DP rank.
+        Concurrent requests of the server [1]. If ``batch_size`` is smaller than the concurrency, it is the batch of one
+        attention-DP rank.
 
     Returns
     -------
@@ -163,9 +164,9 @@ def layout(
 
     Notes
     -----
-    The collection multiplies tp by ep if a run had both. For example, ``tp8_ep8`` on one node of eight GPUs is recorded
-    with ``moe_tp_size`` 8, ``moe_ep_size`` 8 and 64 attention ranks. The file also contains these measurements with 8
-    ranks.
+    In the collection, tp is multiplied by ep if a run used both. For example, ``tp8_ep8`` on one node of eight GPUs is
+    recorded with ``moe_tp_size`` 8, ``moe_ep_size`` 8 and 64 attention ranks. These measurements are also in the file
+    with 8 ranks.
     """
     tp = row.count(f"{prefix}tp_size")
     pp = row.whole(f"{prefix}pp_size") or 1
@@ -217,8 +218,8 @@ def pool(row: Cells, prefix: str, concurrency: float | None = None) -> tuple[_re
     prefix : str
         ``prefill_`` or ``decode_``.
     concurrency : float, optional
-        Concurrent requests of these workers [1]. With the batch of one rank, they determine the number of workers if it
-        is missing.
+        Concurrent requests of all workers of this kind [1]. A missing number of workers is inferred from this
+        concurrency and the batch of one rank.
     """
     single, remarks = layout(row, prefix)
     workers, batch = row.whole(f"{prefix}num_workers"), row.number(f"{prefix}batch_size")
@@ -241,8 +242,8 @@ def degrees(row: Cells, accelerators: int | None) -> dict[str, Any]:
     Returns
     -------
     dict
-        Number of accelerators and parallelism degrees. If tp is known, dp is derived from it, for replicas or
-        attention-DP.
+        Number of accelerators and parallelism degrees. If tp is known and dp is missing, dp (replicas or attention-DP)
+        is the number of accelerators over tp x pp.
     """
     tp, pp, ep, dp = (row.whole(column) for column in ("tp", "pp", "ep", "dp"))
     total = row.whole("n_gpus") or accelerators
@@ -260,7 +261,7 @@ def degrees(row: Cells, accelerators: int | None) -> dict[str, Any]:
 
 
 def serving(row: Cells, common: Mapping[str, Any]) -> Measurement:
-    """Read a server from aiconfigurator's collection: means in ms, aggregated or disaggregated."""
+    """Read an aggregated or disaggregated server in aiconfigurator's collection, with mean latencies in ms."""
     concurrency = row.number("silicon_concurrency")
     fields: dict[str, Any]
     if row.text("mode") == "disagg":
@@ -293,7 +294,7 @@ def serving(row: Cells, common: Mapping[str, Any]) -> Measurement:
 
 
 def inferencemax(row: Cells, common: Mapping[str, Any]) -> Measurement:
-    """Read an InferenceMAX run: seconds, and tokens per second and accelerator, by concurrency."""
+    """Read an InferenceMAX run at one concurrency: latencies in seconds, and throughput per accelerator."""
     tp = row.count("tp")
     apart = _is_true(row.text("dp_attention"))
     written = row.text("precision") or None
@@ -360,7 +361,7 @@ def _is_true(text: str) -> bool:
 
 
 def poisson(row: Cells, common: Mapping[str, Any]) -> Measurement:
-    """Read a server under Poisson arrivals: medians in ms by offered rate."""
+    """Read a server under Poisson arrivals, with median latencies in ms at an offered rate."""
     accelerators = row.count("gpus")
     output = row.number("tps_output")
     server = _record.described(
@@ -454,19 +455,19 @@ KINDS = (
     Kind("measurements", _record.NEEDED, _record.measurement, final=True),
 )
 
-#: Maximum speed ratio of two deployments of one description. Above it, they must differ. Plain runs in the shipped
-#: collection differ by at most 4% [1].
+#: Maximum speed ratio of two rows of the same description. Above this ratio, the deployments must differ. Runs without
+#: speculation in the shipped collection differ by at most 4% [1].
 _FASTER = 1.1
-#: Maximum TPOT ratio of two runs of one configuration. Above it, the slower run is invalid. In nine of ten cases,
-#: reruns differ by at most 13%, and engine versions by 26% [1].
+#: Maximum TPOT ratio of two runs of one configuration. Above this ratio, the slower run is invalid. In nine of ten
+#: cases, reruns differ by at most 13%, and engine versions by 26% [1].
 _SPOILT = 1.5
-#: Maximum TTFT ratio of two runs. Above it, the slower run is invalid. Reruns differ by up to 3.5. Runs differ by 4.6
-#: to 25 if the engine compiled kernels while the first prompts waited [1].
+#: Maximum TTFT ratio of two runs of one configuration. Above this ratio, the slower run is invalid. Reruns differ by a
+#: factor of up to 3.5, or 4.6 to 25 if the engine compiled kernels while the first prompts waited [1].
 _SPOILT_START = 4.0
 #: Maximum TPOT ratio to a run with at least the same load on at most the same accelerators, in any layout. Common
 #: layouts differ by less [1].
 _OUTDONE = 3.0
-#: Descriptions of such other runs.
+#: Descriptions of the faster run, for the reason why a run is invalid.
 _SAME, _BUSIER = "a run of the same configuration", "which has no less to do on no more accelerators"
 #: Keys of rows with the same server, sweep, configuration or description.
 _SERVER = ("engine", "model", "hardware", "weights")
@@ -496,13 +497,13 @@ def distinct(measurements: Iterable[Measurement]) -> list[Measurement]:
 
 
 def suspect_speculation(rows: Sequence[Measurement | Skipped]) -> list[Measurement | Skipped]:
-    """Mark rows that are faster than another row of the same description; they are suspected of speculation.
+    """Mark rows that are too fast, compared with rows of the same description, as suspected of speculation.
 
     Parameters
     ----------
     rows : sequence of Measurement or Skipped
         Rows of one file. Rows with unrecorded speculation and a known layout are compared with rows of equal or lower
-        concurrency. Without speculation, these would be at least as fast.
+        concurrency. Without speculation, a row of lower concurrency would be at least as fast.
     """
     runs: dict[tuple[object, ...], list[tuple[float, float]]] = defaultdict(list)
     for row in rows:
@@ -523,13 +524,13 @@ def suspect_speculation(rows: Sequence[Measurement | Skipped]) -> list[Measureme
 
 
 def mark_spoilt(rows: Sequence[Measurement | Skipped]) -> list[Measurement | Skipped]:
-    """Mark rows that are much slower than a run of the same configuration, or of a run with at least the same load.
+    """Mark rows that are much slower than a run of the same configuration, or than a run with at least the same load.
 
     Parameters
     ----------
     rows : sequence of Measurement or Skipped
-        Rows of one file, after :func:`suspect_speculation`. Only closed loops of one pool with a known layout and
-        without speculation are compared.
+        Rows of one file, after :func:`suspect_speculation`. Only aggregated servers in a closed loop, with a known
+        layout and without speculation, are compared.
     """
     runs: dict[tuple[object, ...], list[Measurement]] = defaultdict(list)
     alike: dict[tuple[object, ...], list[Measurement]] = defaultdict(list)
@@ -563,7 +564,7 @@ def _is_plain_loop(row: Measurement | Skipped) -> TypeGuard[Measurement]:
 
 
 def _compared(row: Measurement, same: Sequence[Measurement], alike: Sequence[Measurement]) -> Measurement:
-    """Mark a row that is much slower than one of the same configuration or of at least the same load."""
+    """Mark a row that is much slower than an equally configured run, or than a run with at least the same load."""
     busier = [
         other
         for other in alike
@@ -599,7 +600,8 @@ def with_tokens(row: Measurement, prompts: Prompts = "text") -> Measurement:
         Row whose waiting times are numbers of speculation rounds, as in engines. In the result, waiting times are
         numbers of steps of one token.
     prompts : str
-        Kind of prompts. If no acceptance rate is published for these prompts, the rate for the other kind is used.
+        Kind of prompts. If no acceptance rate is published for this kind of prompts, the rate for the other kind of
+        prompts is used.
     """
     fixed = _FIXED.fullmatch(row.speculation)
     if fixed is None:
@@ -641,7 +643,7 @@ def read_measurements(path: Path | str, server: MeasuredServer | None = None) ->
     Parameters
     ----------
     path : path or str
-        File. The stem of the path is the name of the dataset. Unknown columns are ignored. Files with other
+        File to read. The stem of the path is the name of the dataset. Unknown columns are ignored. Files with other
         endings than .csv are results; see :func:`read_report`.
     server : MeasuredServer, optional
         Facts about the server that results lack.

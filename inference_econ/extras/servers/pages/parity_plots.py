@@ -33,7 +33,7 @@ def draw_panels(panels: Sequence[tuple[str, Sequence[ComparedPoint]]], path: Pat
     Parameters
     ----------
     panels : sequence of (str, sequence of ComparedPoint)
-        Titles and points.
+        Title and points of each panel.
     path : Path or str
         File to write, ending in .svg, .png or .pdf.
     width : int

@@ -27,7 +27,7 @@ from inference_econ.report.page import AnswerPage, Page, Pieces, Table
 from inference_econ.report.service import fleet_label
 from inference_econ.serving import Service
 
-#: Words for met and missed SLOs.
+#: Words for met, missed and missing SLOs.
 _KEPT = {True: "met", False: "VIOLATED", None: ""}
 
 
@@ -38,9 +38,9 @@ class AgainstPage(Page):
     Attributes
     ----------
     files : str
-        Names of the run and the result.
+        Names of the files with the run and the saved result.
     parts : sequence of PlanPart
-        Deployment of the run.
+        Predicted deployment of the run.
     held : sequence of CheckedNumber
         Measured numbers with their predictions.
     suspects : sequence of Suspect
@@ -56,7 +56,7 @@ class AgainstPage(Page):
     command: str
 
     def tables(self) -> Sequence[Table]:
-        """Tables of the numbers, and of parts that could explain a difference."""
+        """Tables of measured and predicted numbers, and of step parts that could explain a TPOT difference."""
         fleet = ", ".join(fleet_label(part.service, part.replicas) for part in self.parts)
         numbers = Table(
             f"{self.files}: {fleet}", _COLUMNS, tuple(_row(held) for held in self.held), (self.verdict,), least=_LEAST
@@ -76,7 +76,7 @@ class AgainstPage(Page):
 
     @property
     def verdict(self) -> str:
-        """Sentence on intervals and SLOs."""
+        """Sentence on the measured numbers inside their predicted intervals, and on met SLOs."""
         inside = [held.inside for held in self.held if held.inside is not None]
         kept = [held.kept for held in self.held if held.kept is not None]
         sentence = f"{sum(inside)} of {len(inside)} measured numbers are in their 80% intervals"
@@ -104,7 +104,7 @@ _PARTS = ("part", "ms", "times as long", "constants")
 
 
 def checked_record(held: servers.CheckedNumber) -> dict[str, object]:
-    """Number of a run with its prediction as plain data, in base units."""
+    """Measured number of a run and its prediction as plain data, in base units."""
     expected = held.expected
     return {
         **attributes(expected, "measure statistic"), "predicted": expected.value, **attributes(expected, "low high"),
@@ -160,7 +160,7 @@ class CalibrationPage(AnswerPage[Calibrated]):
 
 
 def constants_table(fitted: servers.Fit) -> Table:
-    """Table of constants with standard errors, and whether the data determine them."""
+    """Table of constants with standard errors, and whether the data determine each constant."""
     rows = []
     for name, value, error, unknown in zip(fitted.names, fitted.values, fitted.log_errors, fitted.unknown, strict=True):
         before = value_of(fitted.base, name)
@@ -236,13 +236,13 @@ class OwnLevelsPage(Page):
     Attributes
     ----------
     fitted : levels.OwnProfile
-        Corrections, with errors before and after.
+        Fitted corrections, with prediction errors before and after the fit.
     """
 
     fitted: levels.OwnProfile
 
     def tables(self) -> Sequence[Table]:
-        """Table of each deployment with its correction, and errors before and after."""
+        """Table with one row per deployment: correction, and prediction errors with and without the correction."""
         rows = tuple(
             (
                 f"{line['model']} on {line['hardware']}, {line['layout']}",
@@ -262,7 +262,7 @@ class OwnLevelsPage(Page):
         return (Table(f"Measured factors over {self.fitted.group.profile}", columns, rows, notes),)
 
     def record(self) -> object:
-        """Record of the table."""
+        """Rows of the table as plain data."""
         return {"profile": self.fitted.group.profile, "deployments": self._lines()}
 
     def _lines(self) -> list[dict[str, Any]]:
@@ -310,9 +310,9 @@ class Watched:
     at : str
         End time, or the file of the second reading.
     run : BenchmarkRun or None
-        Means of the window; None if it is empty.
+        Means of the window; None if the window has no requests.
     held : sequence of CheckedNumber
-        Measured numbers with predictions at their request rate; empty if the requests differ.
+        Measured numbers with predictions at the measured request rate; empty if the request lengths differ.
     reason : str
         Reason for a missing comparison; empty if there is none.
     remarks : sequence of str
@@ -327,7 +327,7 @@ class Watched:
 
     @property
     def outside(self) -> Sequence[str]:
-        """Measured numbers outside their intervals, with the side."""
+        """Measured numbers outside their intervals, each with ``above`` or ``below``."""
         sides = {True: "above", False: "below"}
         wrong = [held for held in self.held if held.inside is False]
         return [f"{held.expected.name} {sides[held.measured > held.expected.value]}" for held in wrong]
@@ -339,7 +339,7 @@ class Watched:
 
     @property
     def text(self) -> str:
-        """Line of the table under :func:`heading`."""
+        """Line for a table below the text of :func:`heading`."""
         by_measure = {held.expected.measure: held for held in self.held if held.expected.statistic == "mean"}
         numbers = [_number(by_measure[name]) if name in by_measure else "" for name in _SHOWN]
         rate = "" if self.run is None else f"{self.run.requests_per_second:.4g}"
@@ -383,7 +383,7 @@ def watched(at: str, service: Service, run: BenchmarkRun, targets: Targets, arri
     service : Service
         Predicted instance.
     run : BenchmarkRun
-        Means of the window, at a rate.
+        Means of the window, with its request rate.
     targets : Targets
         SLOs.
     arrival_scv : float
@@ -411,7 +411,7 @@ def watched(at: str, service: Service, run: BenchmarkRun, targets: Targets, arri
         reason = "" if any(entry.inside is not None for entry in held) else "these assumptions have no known interval"
         return Watched(at, run, held, reason, remarks)
     except InputError as error:
-        # Omit the advice to run a benchmark, since users determine the requests here.
+        # The advice to run a benchmark is omitted, because users determine the requests of a live server.
         return Watched(at, run, (), str(error).partition("; run the")[0])
 
 

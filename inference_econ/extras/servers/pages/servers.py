@@ -16,7 +16,7 @@ from inference_econ.records.plain import attributes
 from inference_econ.records.texts import ENGINE_NAMES
 from inference_econ.report.page import AnswerPage, Block, Pieces, Remarks, Table
 
-#: Maximum number of rows that are all named; of more rows, only the first and the last are [1].
+#: Maximum number of rows that are named one by one [1]. If there are more rows, only the first and last are named.
 _NAMED = 3
 #: Maximum number of rows that are shown one by one [1].
 _FEW = 10
@@ -38,7 +38,7 @@ def error_tables(report: servers.Servers, by: Sequence[str] = ()) -> list[Table]
     Parameters
     ----------
     report : Servers
-        Comparison.
+        Rows with predictions.
     by : sequence of str
         Keys to group by, one table each.
     """
@@ -105,7 +105,7 @@ def errors(report: servers.Servers) -> Table:
 
 
 def _unrecorded_runs(report: servers.Servers) -> list[str]:
-    """Note on rows of users whose run is not recorded, because the first prompts of a run wait longest."""
+    """Note on user rows without facts on the run, which matter because the first prompts of a run wait longest."""
     counted = [row.measurement for row in report.counted() if row.dataset not in catalog.server_files()]
     timed = [row for row in counted if row is not None and row.load == "concurrency" and row.ttft_seconds is not None]
     lacking = sum(row.requests is None for row in timed)
@@ -133,7 +133,7 @@ def row_by_row(report: servers.Servers) -> Table:
             ends = "-" if where is None else f"{number(factor * where.low)} to {number(factor * where.high)}"
             values = ("-" if value is None else number(factor * value) for value in (measured, predicted))
             rows.append((*((row.id,) if named else ()), quantity.title + unit, *values, off, ends))
-        # Server that the row was predicted as.
+        # The measurement contains the server for which the row was predicted.
         server = row.measurement
         assert server is not None and row.assumptions is not None
         published = "" if server.weights else ", as published"
@@ -156,7 +156,7 @@ def row_by_row(report: servers.Servers) -> Table:
 
 
 def share_inside(rows: Iterable[servers.InputRow], quantity: servers.Quantity) -> str:
-    """Share of measured values within the predicted intervals, in percent; "-" without any."""
+    """Share of measured values within the predicted intervals, in percent; "-" without intervals."""
     where = servers.inside(rows, quantity)
     return f"{100 * where.held / where.known:.0f} %" if where.known else "-"
 
@@ -182,7 +182,7 @@ def missing(report: servers.Servers) -> Table:
 
 
 def _speculative(report: servers.Servers) -> Table:
-    """Table of servers with speculation: all quantities, and the main one by engine, chip and draft length."""
+    """Table of errors for servers with speculation, by quantity; TPOT errors also by engine, chip and draft length."""
     speculating, main = report.speculative(), servers.QUANTITIES[0]
     rows = [
         ("all", quantity.title, *_numbers(accuracy)) for quantity, accuracy in measured_servers.by_quantity(speculating)
@@ -196,7 +196,7 @@ def _speculative(report: servers.Servers) -> Table:
 
 
 def off_by(report: servers.Servers) -> str:
-    """Line with the error of each quantity, and whether intervals contain it; empty without any."""
+    """Line with the error of each quantity, and the number of values outside 80% intervals; empty without any."""
     rows, parts = report.counted(), []
     for quantity, accuracy in measured_servers.by_quantity(rows):
         where = servers.inside(rows, quantity)
@@ -236,7 +236,7 @@ _LEGEND = (
 def interval_table(report: servers.Servers) -> Table:
     """Table of coverage and width of 80% intervals, by engine and chips.
 
-    The rows are fitted deployments, other deployments, and left-out deployments as recorded in their profile.
+    The rows are fitted deployments, other deployments, and deployments left out in the profile's cross-validation.
     """
     lines = tuple(
         (
@@ -252,7 +252,7 @@ def interval_table(report: servers.Servers) -> Table:
 
 
 def of_chance(share: float, chance: tuple[float, float]) -> str:
-    """Text in brackets: the range of coverage that random variation can explain, marked if a share is outside."""
+    """Text in brackets: the range of coverage that random variation can explain, marked if ``share`` is outside."""
     low, high = chance
     return f" ({100 * low:.0f} to {100 * high:.0f}{'' if low <= share <= high else ': off'})"
 
@@ -286,7 +286,7 @@ class ValidationPage(AnswerPage[Validated]):
         return "How far are predictions from measurements?"
 
     def conclusion(self) -> Pieces:
-        """Sentence with the errors of servers."""
+        """Sentence with the prediction errors on measured servers."""
         errors = list(filter(None, map(off_by, self.answer.servers)))
         return (f"Prediction errors: {'; '.join(errors)}.",) if errors else ()
 

@@ -1,4 +1,4 @@
-"""Measured deployments as services: layout, number formats, and maximum concurrency."""
+"""Predict measured deployments with the service model: layout, number formats, load, and maximum concurrency."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _rounds(row: Measurement) -> tuple[inputs.ProposerName, int, float, str] | N
 
 
 def head_weights(model: str, weights: str | None) -> str | None:
-    """Weight format of multi-token-prediction layers: 16 bits in 4-bit checkpoints, else that of the target."""
+    """Weight format of multi-token-prediction layers: bf16 in 4-bit checkpoints, else None (format of the target)."""
     precision = inputs.Precision.of(inputs.catalog.model(model), weights)
     narrow = min(inputs.BYTES_PER_ELEMENT[name] for name in (precision.weights, precision.experts))
     return "bf16" if narrow < 1.0 else None
@@ -139,14 +139,14 @@ _REST_OF_MEMORY = ("trtllm",)
 #: Maximum requests per attention-DP group [1]. More requests do not change the results.
 _MOST_SLOTS = 2.0**16
 _GB = 1e9
-#: Maximum ratio of a measured prefill time to the predicted one; rows above it are rejected [1].
+#: Maximum ratio of the measured to the predicted prefill time [1]. Rows above this ratio are rejected.
 _SLOW_PROMPT = 10.0
 #: Largest instance that is tried if the layout is not recorded [GPUs].
 _LARGEST = 64
 
 
 def instance(rows: Sequence[Measurement], assumptions: inputs.Assumptions) -> tuple[Service, float]:
-    """One instance of an aggregated deployment under its workload, and the number of instances.
+    """One instance of an aggregated deployment for the measured workload, and the number of instances.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def measured_pools(rows: Sequence[Measurement], assumptions: inputs.Assumptions)
     """
     row, most = rows[0], _in_flight(rows)
     assert row.prefill is not None and row.decode is not None
-    # In the worst case, all requests are on one worker.
+    # A worker must be able to run all requests, because the router may send all requests to one worker.
     reading, writing = (workers(rows, pool, assumptions, most, apart=True) for pool in (row.prefill, row.decode))
     return Pools(disaggregated.PoolLayouts(reading), disaggregated.PoolLayouts(writing), layer_by_layer=True)
 
@@ -200,7 +200,7 @@ def workers(
     *,
     apart: bool = False,
 ) -> Services:
-    """One instance of a deployment under its workload.
+    """One instance of a deployment, or one prefill or decode worker, for the measured workload.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ def workers(
     most : float
         Maximum concurrency of a worker; ``inf`` if not recorded [1].
     apart : bool
-        True if the instance runs only prefill or only decode.
+        True for a prefill or decode worker of a disaggregated server.
 
     Raises
     ------
@@ -226,7 +226,7 @@ def workers(
     spread = float(pool.ep or 1) if has_experts(model) else 1.0
     groups, depth = single * pool.dp * pool.pp, single * pool.pp
     plans = Plans(single * stage * pool.pp, groups, depth, single * pool.tp, single * spread, whole=True)
-    # Ways to split matrices that a layout allows, at least one.
+    # Check which ways to split matrices the layout allows. At least one must be possible.
     problems = {
         cut: [problem for problem in indivisible(model, plans, cut, assumptions) if np.any(problem.where)]
         for cut in assumptions.layout.tensor_layouts
@@ -292,7 +292,7 @@ def candidates(row: Measurement, assumptions: inputs.Assumptions) -> list[Servic
 
 
 def impossible(row: Measurement, service: Service) -> str:
-    """Reason why a server cannot have run as recorded; empty if it can.
+    """Reason why a server cannot have run as recorded; empty if the record is possible.
 
     Parameters
     ----------
@@ -304,8 +304,8 @@ def impossible(row: Measurement, service: Service) -> str:
     Returns
     -------
     str
-        Reason if the weights exceed all memory, or if requests of a closed loop waited too long: longer than all of
-        them take one after the other at the measured speed.
+        Reason if the weights exceed all memory, or if the TTFT of a closed loop is too long: longer than all concurrent
+        requests take one after the other at the measured speed.
     """
     setup, plans = service.setup, service.plans
     weights = _memory(row, setup, plans, service.speculation)[0]
@@ -324,7 +324,7 @@ def impossible(row: Measurement, service: Service) -> str:
 
 
 def memory_shortage(row: Measurement, service: Service) -> str:
-    """Note on a server that ran, although weights and one request exceed its memory; empty if they fit.
+    """Note on a server that ran, although weights and one request exceed its memory; empty if the memory is sufficient.
 
     Parameters
     ----------
@@ -357,7 +357,7 @@ def version_told(row: Measurement) -> str:
 
 
 def facts_of(row: Measurement) -> inputs.EngineVersion | None:
-    """Facts on the engine of a row; None if its kernel counts are unknown."""
+    """Facts on the engine version of a row; None if the engine's kernel counts are unknown."""
     if row.engine not in inputs.catalog.names("engines") or row.compiled:
         return None
     day = None if row.days is None else row.days.until
@@ -366,7 +366,7 @@ def facts_of(row: Measurement) -> inputs.EngineVersion | None:
 
 @cache
 def _facts_at(name: str, version: str, day: date | None, *, old: bool) -> inputs.EngineVersion | None:
-    """Facts on an engine version; None if the version is unknown and ``old``.
+    """Facts on an engine version; None if the version is unknown and ``old`` is true.
 
     A row without an engine version gets the version of its day, or the current version if the day is unknown. The first
     version with known kernel counts applies to all earlier versions.
@@ -415,7 +415,7 @@ def _memory(
 
 def _requests(row: Measurement) -> inputs.Requests:
     if row.isl is None:
-        # Only the context is known: any lengths with this mean context give the same work.
+        # Only the context is known. All request lengths with this mean context need the same work.
         assert row.context is not None
         return inputs.Requests.model_validate({"isl": max(row.context - 1.0, 1.0), "osl": 2})
     lengths = {"isl": max(row.isl, 1.0), "osl": max(row.osl or 1.0, 1.0), "cached": row.cached}
@@ -426,12 +426,12 @@ def _setup(row: Measurement, requests: inputs.Requests, assumptions: inputs.Assu
     model, chip = inputs.catalog.model(row.model), inputs.catalog.hardware(row.hardware)
     embeddings, engines = assumptions.capacity.embedding_format, (row.engine,) if row.engine else None
     precision = precision_on(model, chip, row.weights, None, row.kv, embeddings, engines)
-    # Changes of assumptions for recorded facts: token budget, kernel launches, copies of experts.
+    # Recorded facts change the assumptions: token budget, kernel launches, copies of experts.
     changes: dict[str, float | bool | str | None] = {"serving.held_steps": row.held_steps}
     if row.step_tokens is not None and assumptions.serving.prefill_chunk:
         changes["serving.prefill_chunk"] = row.step_tokens
     if row.compiled and assumptions.host.launches == "per_operator":
-        # Compiled models launch no single kernels in prefill.
+        # Compiled models do not launch kernels one by one in prefill.
         changes |= {"host.launch": 0.0, "serving.prefill_factor": 1.0}
     if row.memory is not None and row.engine not in _REST_OF_MEMORY:
         changes["capacity.usable_memory"] = row.memory
@@ -467,7 +467,7 @@ def _setup(row: Measurement, requests: inputs.Requests, assumptions: inputs.Assu
 
 #: Seed of random arrivals and lengths.
 _SEED = 0
-#: Minimum number of rounds and requests of a simulated closed loop, if the run has as many [1].
+#: Minimum numbers of simulated rounds and requests of a closed loop; a shorter run is simulated completely [1].
 _PLAYED_ROUNDS, _PLAYED_REQUESTS = 5, 640
 
 
@@ -480,7 +480,7 @@ class GeneratorRun:
     trace : Trace
         Simulated requests.
     weights : ndarray, shape (n,)
-        Requests of the run that each simulated one represents [1].
+        Number of requests of the run that each simulated request represents [1].
     requests_per_second : float
         Completed rate from the start to the last token of the run [1/s].
     """
@@ -490,7 +490,7 @@ class GeneratorRun:
     requests_per_second: float
 
     def typical(self, values: Array, *, median: bool) -> float:
-        """Mean or median over the run of a value per request, shape (n,). NaN is ignored."""
+        """Mean or median, over the requests of a run, of ``values``, shape (n,). NaN is ignored."""
         present = ~np.isnan(values)
         values, weights = values[present], self.weights[present]
         if not median:
@@ -506,7 +506,7 @@ def closed_loop(service: Service, simulated: Server, clients: int, count: int, s
     Parameters
     ----------
     service : Service
-        One instance.
+        Predicted instance.
     simulated : Server
         Simulated server; see :func:`inference_econ.serving.simulation.simulator.server`.
     clients : int
@@ -519,7 +519,8 @@ def closed_loop(service: Service, simulated: Server, clients: int, count: int, s
     Returns
     -------
     GeneratorRun
-        Simulated run. A long run consists of the start, the end, and some rounds that represent all other rounds.
+        Simulated run. In a long run, the start, the end and some rounds are simulated. The simulated rounds represent
+        all other rounds.
     """
     number = min(count, max(_PLAYED_ROUNDS * clients, _PLAYED_REQUESTS))
     random = np.random.default_rng(_SEED)
@@ -544,12 +545,12 @@ def uniform_lengths(mean: float, spread: float, count: int, random: np.random.Ge
 
 
 def simulated_load(service: Service, simulated: Server, requests_per_second: float, count: int) -> tuple[Trace, float]:
-    """Simulate a run of random arrivals from the first request to the last.
+    """Simulate an open-loop run with random arrivals, from the first request to the last.
 
     Parameters
     ----------
     service : Service
-        One instance.
+        Predicted instance.
     simulated : Server
         Simulated server for prompts of :func:`prompt_tokens`; see
         :func:`inference_econ.serving.simulation.simulator.server`.
@@ -565,14 +566,14 @@ def simulated_load(service: Service, simulated: Server, requests_per_second: flo
     """
     isl, osl = prompt_tokens(service), max(round(service.requests.osl.mean), 1)
     stream = arrivals.draw(count, requests_per_second, arrivals.fixed(isl), arrivals.fixed(osl), seed=_SEED)
-    # Arrivals are scaled to the mean duration of such a run.
+    # Arrivals are scaled so that the run has the mean duration, count over rate.
     stretched = stream.arrival * (count / requests_per_second / float(stream.arrival[-1]))
     trace = simulator.play(service, simulated, replace(stream, arrival=stretched), warm_up=0.0, cool_down=0.0)
     return trace, float(np.max(stretched + trace.e2e))
 
 
 def decode_steps(requests: inputs.Requests, spread: float, count: int) -> Array:
-    """Decode steps of the requests of a run with :func:`uniform_lengths`, at least 1 each [1]."""
+    """Decode steps of each request in a run with :func:`uniform_lengths`, at least 1 [1]."""
     lengths = uniform_lengths(requests.osl.mean, spread, count, np.random.default_rng(_SEED))
     return np.maximum(lengths.astype(float) - 1.0, 1.0)
 
@@ -591,7 +592,7 @@ def rounded_ends(service: Service, spread: float) -> arrivals.Counts:
 #: Function that returns the assumptions for a measurement.
 Profiles = Callable[[Measurement], Assumptions]
 
-#: Minimum number of deployments for several processes, and deployments per batch of a process [1].
+#: Minimum number of deployments for which several processes start, and number of deployments per task of a process [1].
 _MANY_DEPLOYMENTS, _CHUNK = 100, 8
 #: Number of rounds of a closed loop whose length is not recorded [1].
 _ROUNDS = 10
@@ -624,9 +625,10 @@ class Prediction:
     assumed : str
         Assumptions about unrecorded facts; empty if all facts are recorded.
     shortage : str
-        Predicted memory shortage of a server that did run; empty if it fits.
+        Predicted memory shortage of a server that did run; empty without a shortage.
     rounds : str
-        Assumptions about unrecorded facts of speculation, from recipes and default values; empty if all are recorded.
+        Assumptions about unrecorded facts of speculation, from recipes and default values; empty if all facts are
+        recorded.
     """
 
     measurement: Measurement
@@ -662,9 +664,9 @@ def predict(rows: Sequence[Measurement], profiles: Profiles, *, processes: int =
     rows : sequence of Measurement
         Measurements.
     profiles : callable
-        Returns the assumptions for a measurement.
+        Function that returns the assumptions for a measurement.
     processes : int
-        Processes for many deployments [1]; one if processes cannot be forked.
+        Number of processes for many deployments [1]. A single process is used if processes cannot be forked.
 
     Returns
     -------
@@ -766,14 +768,14 @@ def _under_load(rows: Sequence[Measurement], service: Service, replicas: float) 
 
 
 def _closed(rows: Sequence[Measurement], service: Service, replicas: float) -> list[Prediction]:
-    """Predict closed loops: by simulation if the run is known well enough, else by the steady state."""
+    """Predict closed loops: by simulation if the length of the run is known, else by the steady state."""
     runs = [row for row in rows if _is_run(row)]
     if not runs:
         return [_loop(row, service, replicas) for row in rows]
     lengths = rounded_ends(service, max(row.spread or 0.0 for row in runs))
     simulated = simulator.server(service, lengths, prefill_first=rows[0].prefill_first)
 
-    # Repeated rows share their run.
+    # Rows with equal runs share one simulation.
     @cache
     def run(look_steps: int, clients: int, count: int, spread: float) -> GeneratorRun:
         return closed_loop(service, replace(simulated, look_steps=look_steps), clients, count, spread)
@@ -782,7 +784,7 @@ def _closed(rows: Sequence[Measurement], service: Service, replicas: float) -> l
 
 
 def _is_run(row: Measurement) -> bool:
-    """Check whether a run can be simulated: lengths or number of requests known, and moderate concurrency."""
+    """Check whether a closed loop can be simulated: known spread or number of requests, moderate concurrency."""
     assert row.concurrency is not None
     return (row.spread is not None or row.requests is not None) and row.concurrency <= _MOST_LOOPED
 
@@ -823,7 +825,7 @@ def _steady(row: Measurement, service: Service, concurrency: float) -> Predictio
 
 
 def _open(rows: Sequence[Measurement], service: Service, replicas: float) -> list[Prediction]:
-    """Predict random arrivals: a simulated run if its length is known, else an endless stream."""
+    """Predict open-loop runs: by simulation if the run has a known and moderate length, else as an endless stream."""
     lengths = np.array([prompt_tokens(service)])
     ends = any(row.requests is not None and row.requests <= _MOST_PLAYED for row in rows)
     simulated = simulator.server(service, lengths) if ends else None
@@ -853,7 +855,7 @@ def _open(rows: Sequence[Measurement], service: Service, replicas: float) -> lis
 
 
 def _batch(row: Measurement, service: Service, replicas: float) -> Prediction:
-    """Predict a batch: prefill of all prompts, then decode; in several rounds if not all requests fit."""
+    """Predict a static batch: prefill of all prompts, then decode; in several rounds if memory limits the batch."""
     assert row.concurrency is not None
     batch = max(row.concurrency / replicas, 1.0)
     together = min(batch, float(service.slots))
@@ -868,7 +870,7 @@ def _batch(row: Measurement, service: Service, replicas: float) -> Prediction:
 
 
 def _most(row: Measurement, service: Service) -> float:
-    """Largest concurrency that meets the SLOs of a row [1]; the maximum if it has no SLO."""
+    """Largest concurrency that meets the SLOs of a row [1]; the maximum concurrency for a row without SLOs."""
     if row.load == "saturated":
         return float(service.slots)
     ttft, tpot = row.ttft_limit_seconds or math.inf, row.tpot_limit_seconds or math.inf
@@ -878,7 +880,7 @@ def _most(row: Measurement, service: Service) -> float:
 
 
 def _best(row: Measurement, assumptions: Assumptions) -> Prediction:
-    """Predict a server of unknown layout: the fastest layout if it is full, else the one with the largest TP degree."""
+    """Predict a server of unknown layout: the fastest layout if the load is full, else the largest TP degree."""
     assert row.accelerators is not None
     chosen = candidates(row, assumptions)
     if row.load in FULL_LOADS:

@@ -1,4 +1,4 @@
-"""Files of measured servers, and known explanations of rows that are faster than every bound."""
+"""Names of the shipped files with measured servers."""
 
 from __future__ import annotations
 

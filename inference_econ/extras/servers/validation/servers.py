@@ -1,4 +1,4 @@
-"""Validation on measured servers: rows with predictions, error statistics, and groups."""
+"""Validate predictions on measured servers: predicted rows, error statistics, and coverage of intervals."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Quantity:
     field : str
         Field of :class:`Measurement` and :class:`Prediction`.
     of : str
-        Kind of load: all servers, ``idle`` or ``loaded`` ones, or static batches.
+        Kind of load: all servers, ``idle`` or ``loaded`` servers, or static batches.
     """
 
     name: str
@@ -74,7 +74,7 @@ _OF_SERVERS = (
     Quantity("total_rate", "total tokens/s per accelerator", "total_tokens_per_second_per_accelerator"),
 )
 _TTFT_OF_BATCHES = Quantity("ttft_of_batches", "TTFT of static batches", "ttft_seconds", "batches")
-#: Quantities of servers, then those of static batches.
+#: Quantities of servers, followed by quantities of static batches.
 QUANTITIES = (
     *_OF_SERVERS,
     _TTFT_OF_BATCHES,
@@ -85,7 +85,8 @@ QUANTITIES = (
     ),
 )
 
-#: Target of a fit by field of a prediction. The rates of a run have fixed ratios, so they share a target.
+#: Target of a fit, by field of a prediction. Input, output and total rates of a run have fixed ratios, so they share a
+#: target.
 _FITTED: dict[str, Fitted] = {
     "tpot_seconds": "tpot",
     "ttft_seconds": "ttft",
@@ -98,7 +99,7 @@ _FITTED: dict[str, Fitted] = {
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """Rows of one file.
+    """Rows of one measurement file.
 
     Attributes
     ----------
@@ -153,7 +154,7 @@ class InputRow:
 
     @property
     def idle(self) -> bool:
-        """True if latencies are those without load, according to the prediction or else the row."""
+        """True if latencies are those of a server without load, according to the prediction or else the measurement."""
         if self.prediction is not None and not self.skipped:
             return self.prediction.idle
         return self.measurement is not None and (self.measurement.concurrency or 2.0) <= 1.0
@@ -169,7 +170,7 @@ class InputRow:
         return "" if self.prediction is None else self.prediction.rounds
 
     def measured(self, quantity: Quantity) -> float | None:
-        """Measured value in base units; None if missing, or if it belongs to another kind of load."""
+        """Measured value in base units; None if missing, or if the row has another kind of load than the quantity."""
         if self.measurement is None or (self.measurement.load == "batch") != (quantity.of == "batches"):
             return None
         if quantity.of in ("idle", "loaded") and self.idle != (quantity.of == "idle"):
@@ -193,7 +194,7 @@ class InputRow:
 
     @cached_property
     def _around(self) -> Mapping[Fitted, Interval | None]:
-        """Relative intervals around the prediction, by target of a fit."""
+        """80% intervals of measured over predicted values, by target of a fit."""
         if self.assumptions is None or self.measurement is None or self.assumed or self.measurement.speculates:
             return dict.fromkeys(_FITTED.values())
         subjects = [measured_subject(self.measurement, self.assumptions.levels)]
@@ -229,15 +230,15 @@ class ComparedPoint:
     id : str
         Name of the row.
     series : str
-        Kind of row.
+        Series of a plot to which the row belongs.
     subject : str
-        Measured system.
+        Measured system, such as model and chip.
     assumptions : str
         Assumptions of the prediction.
     unit : str
         Unit of both values.
     measured, predicted : float or None
-        Values; None if missing, with the reason in the note.
+        Values; None if missing. ``note`` then has the reason.
     fitted : bool
         True if constants of the prediction were fitted to this row.
     note : str
@@ -256,7 +257,7 @@ class ComparedPoint:
 
     @property
     def log_error(self) -> float | None:
-        """ln(predicted / measured); None without both [1]."""
+        """ln(predicted / measured); None if either value is missing [1]."""
         if self.measured is None or self.predicted is None:
             return None
         return math.log(self.predicted / self.measured)
@@ -273,11 +274,11 @@ class Coverage:
     repeats: int
     """Repeated rows among those with a known model and chip."""
     speculative: int
-    """Further rows with recorded or suspected speculation, which are reported separately."""
+    """Rows with recorded or suspected speculation that are not repeats; they are reported separately."""
     spoilt: int
-    """Further rows that are much slower than another run of the same configuration."""
+    """Rows without speculation, not repeats, that are much slower than another run of the same configuration."""
     plain: int
-    """Remaining rows, which are included."""
+    """Included rows: neither repeated, speculative nor invalid."""
     predicted: int
     """Included rows with a prediction."""
     assumed: int
@@ -295,7 +296,7 @@ class Servers:
     rows : tuple of InputRow
         Rows in file order.
     files : tuple of File
-        The files.
+        Files from which the rows were read.
     """
 
     assumptions: str
@@ -312,7 +313,7 @@ class Servers:
         return [row for row in self.rows if row.measurement is not None and not row.apart]
 
     def split(self) -> dict[str, list[InputRow]]:
-        """Included rows: all, and if some were fitted, fitted ones and others."""
+        """Included rows: all, and separately fitted and other rows if any were fitted."""
         rows = self.counted()
         fitted = [row for row in rows if row.fitted]
         others = [row for row in rows if row.fitted is False]
@@ -348,7 +349,7 @@ _ROW_SECONDS = 0.02
 #: Name of assumptions that are chosen per row.
 BY_HARDWARE = "by hardware"
 
-#: Functions that give the group of a row, by name.
+#: Functions that return the group of a row, by name of the grouping key.
 GROUPS: dict[str, Callable[[Measurement], str]] = {
     "dataset": lambda row: row.dataset,
     "hardware": lambda row: row.hardware,
@@ -447,7 +448,7 @@ def predict_files(files: Sequence[File], assumptions: str | None = None, *, leve
 
 @cache
 def of_hardware(hardware: str, engine: str, *, levels: bool = True) -> Assumptions:
-    """Default assumptions for measurements on a chip, cached: the profile of its generation and the engine.
+    """Default assumptions for measurements: the profile of the engine on the chip's generation, cached.
 
     The cache avoids the copies that the catalog makes.
     """
@@ -467,7 +468,7 @@ def scores(rows: Iterable[InputRow], quantity: Quantity, by: Sequence[str] = ())
     rows : iterable of InputRow
         Included rows.
     quantity : Quantity
-        Quantity. Rows without this quantity are ignored.
+        Quantity to evaluate. Rows without this quantity are ignored.
     by : sequence of str
         Keys of :data:`GROUPS`; empty for one group.
 
@@ -495,7 +496,7 @@ def scores(rows: Iterable[InputRow], quantity: Quantity, by: Sequence[str] = ())
 
 
 def overall(rows: Iterable[InputRow], quantity: Quantity) -> Accuracy | None:
-    """Error statistics of a quantity over all rows that have it; None if no row has it. See :func:`scores`."""
+    """Error statistics of a quantity over all rows with this quantity; None without rows. See :func:`scores`."""
     return next(iter(scores(rows, quantity).values()), None)
 
 
@@ -507,7 +508,7 @@ class Inside(NamedTuple):
     known: int
     """Number of values that have an interval [1]."""
     width: float | None
-    """Median ratio of the ends of the intervals [1]; None without any."""
+    """Median ratio of the upper to the lower end of the intervals [1]; None without intervals."""
     runs: tuple[int, ...]
     """Number of values of each deployment and engine version, whose errors are correlated [1]."""
 
@@ -528,7 +529,7 @@ def runs_of(rows: Iterable[InputRow]) -> tuple[int, ...]:
 
 
 def panels(report: Servers, by: str = "dataset") -> list[tuple[str, list[ComparedPoint]]]:
-    """Points for parity plots: a list per measured quantity, in series by the value of a key."""
+    """Points for parity plots: one list per measured quantity. The value of the key ``by`` is the series of a point."""
     check_groups([by])
     pictures = []
     for quantity in QUANTITIES:
@@ -617,9 +618,9 @@ def servers_record(report: Servers, by: Sequence[str] = ()) -> dict[str, object]
 
 
 def lines(report: Servers) -> Iterator[dict[str, object]]:
-    """Yield a record per input row, with predictions in the units of the files or the reason for none.
+    """Yield a record per input row, with predictions in the units of the files, or the reason for a missing prediction.
 
-    Intervals cover 80% of such measurements. Intervals are null for quantities to which no constants were fitted.
+    Intervals are 80% prediction intervals. Intervals are null for quantities to which no constants were fitted.
     ``outside`` lists the reasons why a row is outside the calibration data.
     """
     published = [(file.unit, value) for file in report.files for value in file.published]
@@ -628,7 +629,7 @@ def lines(report: Servers) -> Iterator[dict[str, object]]:
     for row, (unit_of_file, value) in zip(report.rows, published, strict=True):
         line: dict[str, object] = {"id": row.id, "row": row.number, "dataset": row.dataset}
         line |= {name: getattr(row.measurement, name, None) for name in ("model", "hardware")}
-        # The column is empty if the assumptions depend on an unknown name.
+        # The column is empty if the profile depends on a name that is unknown.
         of_row = "" if row.assumptions is None else row.assumptions.name
         line["assumptions"] = of_row if report.assumptions == BY_HARDWARE else report.assumptions
         for unit in units:
@@ -649,7 +650,7 @@ def lines(report: Servers) -> Iterator[dict[str, object]]:
 
 
 def _cells(row: InputRow, name: str, field: str, factor: float) -> dict[str, float | None]:
-    """Measured and predicted values of a field, with the interval; empty without a field."""
+    """Measured value, predicted value and interval of a field; all None if ``field`` is empty."""
     where = row.interval(field) if field else None
     ends = (None, None) if where is None else (where.low, where.high)
     values = (getattr(row.measurement, field, None), getattr(row.prediction, field, None), *ends)
@@ -675,7 +676,7 @@ def _value(row: InputRow, published: str, unit: str) -> dict[str, float | None]:
 
 
 def reasons_outside(report: Servers, row: InputRow) -> list[str]:
-    """Reasons why a row is outside the calibration data of its assumptions, or why there are no such data."""
+    """Reasons why a row is outside the calibration data of its assumptions, or why calibration data are missing."""
     if row.assumptions is None or row.assumptions.calibration is not None:
         return row.outside
     chosen = report.assumptions != BY_HARDWARE
@@ -695,8 +696,8 @@ BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
 #: Quantities whose intervals are validated, with their names in profiles.
 JUDGED: Mapping[str, Fitted] = {"tpot": "tpot", "ttft_under_load": "ttft", "output_rate": "throughput"}
 _UNEXPLAINED = "no fact explains"
-#: Number of rows with an interval, their coverage, the median ratio of the ends, and the range of coverage that random
-#: variation allows for a true 80% [1].
+#: Number of rows with an interval, coverage, median ratio of the interval ends, and the range of coverage that random
+#: variation allows if the true coverage is 80% [1].
 Held = dict[str, Any]
 _NONE: Held = {"rows": 0, "inside": None, "width": None, "by_chance": None}
 #: Rows by engine and chip generation.
@@ -737,7 +738,7 @@ def interval_record(report: Servers) -> list[dict[str, Any]]:
 
 
 def _interval_part(row: InputRow) -> str:
-    """Part of the interval table: fitted rows, other rows, or rows of a series that no fact explains."""
+    """Part of the interval table with this row: fitted rows, other rows, or rows of unexplained outlier series."""
     measured = row.measurement
     if row.fitted or measured is None:
         return "fitted"
@@ -753,7 +754,7 @@ def _held(rows: Iterable[InputRow], quantity: Quantity) -> Held:
 
 
 def _left_out(profile: Assumptions | None, name: str, fitted: Iterable[InputRow]) -> Held:
-    """Coverage that a profile records for left-out deployments, over all of its engines."""
+    """Cross-validated coverage for left-out deployments, as recorded in a profile for all of its engines."""
     errors: Mapping[Fitted, ErrorSpread] = {}
     if profile is not None and profile.calibration is not None:
         errors = profile.calibration.errors.get("traffic", {})
