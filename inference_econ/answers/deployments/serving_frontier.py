@@ -513,7 +513,10 @@ class _SpeedCosts(_ServiceStates):
 
 @dataclass(frozen=True, repr=False)
 class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
-    """Pareto frontier of services in steady state. ¶ Points are in ascending order of speed and cost."""
+    """Pareto frontier of services in steady state.
+
+    Points are in ascending order of speed and cost.
+    """
 
     page = "report.questions.frontier:FrontierPage"
 
