@@ -184,9 +184,7 @@ class _Search:
         return float(finite.min()) if finite.size else 0.0
 
     def pairs(self) -> Iterator[tuple[float, int, int]]:
-        """Yield a lower bound on the cost of each layout pair [USD/h], and the pair, in ascending order of the bound.
-
-        """
+        """Yield a lower bound on the cost of each layout pair [USD/h] and the pair, in ascending order of the bound."""
         reading, writing = self.least, np.ceil(self.rate * self.working)
         used = reading * self.reading[:, None] + writing * self.decoding[None, :]
         possible = np.isfinite(used)
