@@ -155,7 +155,9 @@ def reuse(
     requests_per_second : float
         Rate at which turns of all conversations arrive at the instance [1/s].
     capacity_bytes : float
-        Capacity [B]._per_token : float KV cache per token [B].
+        Capacity of the cache [B].
+    bytes_per_token : float
+        KV-cache size per token [B].
 
     Returns
     -------

@@ -41,7 +41,9 @@ def complexity(hardware: HardwareSpec, plans: Plans, *, disaggregated: bool) -> 
     Parameters
     ----------
     hardware : HardwareSpec
-        GPU. : Plans Layouts, shape (n,); for disaggregated deployments, the decode layouts.
+        GPU.
+    plans : Plans
+        Layouts, shape (n,); for disaggregated deployments, the decode layouts.
     disaggregated : bool
         True if separate instances prefill.
 
