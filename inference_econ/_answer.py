@@ -29,7 +29,7 @@ class ShownPicture(Protocol):
 
     @property
     def chart(self) -> Any:
-        """Altair chart, which can be changed or combined. None for figures of the published study."""
+        """Altair chart, which can be changed or combined. The value is None for figures of the published study."""
 
     def _repr_svg_(self) -> str: ...
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, object]: ...
@@ -109,7 +109,7 @@ class Shown:
         Each record is a row. Column names include units.
 
         Predictions have additional columns ``NAME_low`` and ``NAME_high``. These columns are the ends of an interval
-        that contains 80% of measured values. Without an error estimate, they are empty.
+        that contains 80% of measured values. Without an error estimate, these columns are empty.
         """
         return flat_frame(self.records())
 

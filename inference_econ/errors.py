@@ -37,8 +37,8 @@ class InferenceEconError(Exception):
     message : str
         Text with the given value, the accepted values, and advice.
     option : str, optional
-        Option that caused the error, by its name in requests: ``request_rate`` for ``--request-rate``. None if no
-        single option caused it.
+        Option that caused the error, by its name in requests: ``request_rate`` for ``--request-rate``. The value is
+        None if no single option caused the error.
     """
 
     def __init__(self, message: str, option: str | None = None) -> None:

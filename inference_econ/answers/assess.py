@@ -79,7 +79,7 @@ class Assessment(Shown):
     predicted: ComparedPoint | None
     """Prediction for the measured GPUs, batch and layout. The fastest layout is used if the layout is not given.
 
-    None if decode steps are compared and the batch does not fit.
+    The value is None if decode steps are compared and the batch does not fit.
     """
     tried: int
     """Number of layouts from which ``predicted`` was selected [1]."""
@@ -431,7 +431,7 @@ def assess(
     *,
     progress: Progress | None = None,
 ) -> Assessment:
-    """Compare a measured deployment with its profile's frontier and the ideal bound (``inference_econ.assess``).
+    """Compare a measured deployment with the predicted frontier and the ideal bound (``inference_econ.assess``).
 
     Parameters
     ----------

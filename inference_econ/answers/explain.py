@@ -71,16 +71,16 @@ class Explanation(Shown):
     prompt : float or None
         Prompt tokens per sequence in a prefill step [tokens]; None for a decode step.
     in_machines_seconds : float or None
-        Step time if the fast link connected only eight GPUs, as in ordinary machines [s]. None if the fast link
-        connects at most eight GPUs anyway, or if the machines have no network.
+        Step time if the fast link connected only eight GPUs, as in ordinary machines [s]. The value is None if the fast
+        link connects at most eight GPUs anyway, or if the machines have no network.
     streamed_bytes, paged_bytes : float
         Bytes of weights, and of KV cache, that each GPU reads from host memory per step [B].
     beside_seconds : float or None
         Step time for comparison [s]. If the assumptions recompute the KV cache, it is the step time with a stored KV
         cache. If sequences have different contexts, it is the step time at the mean context.
     idle_joules : float or None
-        Energy that an idle GPU would use during the step [J]; the energy of operators is additional. None without power
-        data.
+        Energy that an idle GPU would use during the step [J]; the energy of operators is additional. The value is None
+        without power data.
     uncapped_seconds : float or None
         Step time without the power cap [s]; None without a cap.
     """

@@ -42,8 +42,8 @@ class IntensitySweep:
         Smallest integer value of the variable above which the limit remains :attr:`bound`; None if the limit is the
         same at all values.
     closed_form : float or None
-        Estimate of ``turns_at`` from the GPU's peak rates and weight traffic alone. None for operators without weights,
-        and if the context is the variable.
+        Estimate of ``turns_at`` from the GPU's peak rates and weight traffic alone. The value is None for operators
+        without weights, and if the context is the variable.
     """
 
     name: str
@@ -89,8 +89,8 @@ class Intensity(Shown):
     batch : float
         Number of decoded sequences [1]; the first of ``values`` if the batch is the variable.
     prompt : float or None
-        Prompt tokens per sequence and step [tokens]; the first of ``values`` if they are the variable. None for a
-        decode step.
+        Prompt tokens per sequence and step [tokens]; the first of ``values`` if they are the variable. The value is
+        None for a decode step.
     operators : tuple of IntensitySweep
         Operators that have both arithmetic and memory traffic, in the order of a step.
     step : IntensitySweep
@@ -270,7 +270,7 @@ class _Varied:
     def rows(self, name: str, value: float) -> Sequence[OperatorCosts]:
         """Costs of an operator in each kind of layer, at a value of the variable.
 
-        If the name is empty, costs of all operators.
+        If the name is empty, the costs of all operators are returned.
         """
         groups = self.by_name(value)
         return groups.get(name, ()) if name else [row for rows in groups.values() for row in rows]

@@ -44,7 +44,7 @@ class UsualSpeed:
     offered: bool
     """True if the speed is the median of recorded offers.
 
-    False if it is the default, :data:`inference_econ.inputs.defaults.USUAL_TOKENS_PER_SECOND`.
+    The value is False for the default speed, :data:`inference_econ.inputs.defaults.USUAL_TOKENS_PER_SECOND`.
 
 
 
@@ -257,7 +257,7 @@ class Sheet(Deployment, Shown):
     def break_even_output_price(self) -> float | None:
         """Output token price at which the revenue equals the cost, for the given ``input_price`` [USD per 1e6 tokens].
 
-        None if ``input_price`` is None.
+        The price is None if ``input_price`` is None.
         """
         if self.input_price is None:
             return None
@@ -308,7 +308,7 @@ def sheet(
     requests_per_second : float
         Request rate of all instances [1/s].
     replicas : int
-        Instances [1].
+        Number of instances [1].
     arrival_scv : float
         See :func:`inference_econ.serving.load.loaded` [1].
     load : Loaded, optional
@@ -323,7 +323,8 @@ def sheet(
     -----
     The cost is divided in proportion to the instance time that each kind of token uses at this load. New input tokens
     pay for the time of a prefill without a cached prefix. Cached tokens pay for the time by which a cached prefix
-    lengthens this prefill. Output tokens pay for the remaining time. Idle time is divided in the same proportion.
+    lengthens this prefill. Output tokens pay for the remaining time. Idle time is divided in proportion to the busy
+    time of each kind of token.
     """
     if load is None:
         arrivals = arrivals_of(service.requests, arrival_scv).among(replicas)
@@ -358,9 +359,9 @@ def fleet_sheet(fleet: PooledFleet, found_tokens: float | None = None) -> Sheet:
     Notes
     -----
     Output tokens pay for the busy time of decode instances, and input tokens for the busy time of prefill instances.
-    Cached tokens pay for the part of the prefill time that their prefix adds. Idle time is divided in the same
-    proportion. If there are few output tokens, input tokens therefore pay for most of the idle time of decode
-    instances.
+    Cached tokens pay for the part of the prefill time that their prefix adds. Idle time is divided in proportion to the
+    busy time of each kind of token. If there are few output tokens, input tokens therefore pay for most of the idle
+    time of decode instances.
     """
     pools, requests = fleet.pools, fleet.pools.requests
     reader = pools.prefill.services.service(fleet.prefill)

@@ -377,7 +377,7 @@ class Gap:
     def dollars_lost(self) -> float | None:
         """Measured cost minus frontier cost, at equal speed [USD per 1e6 tokens].
 
-        Negative if the measured point is better.
+        The difference is negative if the measured point is better.
         """
         if self.cheaper is None:
             return None

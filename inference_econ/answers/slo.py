@@ -374,8 +374,8 @@ def check_mean(promises: Targets | None) -> Targets:
 def kept_states(seen: Mapping[str, npt.NDArray[np.float64]], promises: Targets) -> npt.NDArray[np.bool_]:
     """True for steady states whose mean latencies meet the SLOs, shape (n, k).
 
-    ``seen`` has the mean latencies by name, including TPOT. A state with an undefined TPOT (NaN) does not exist, and is
-    False.
+    ``seen`` has the mean latencies by name, including TPOT. A state with an undefined TPOT (NaN) does not exist, so its
+    entry is False.
     """
     kept = [seen[name] <= limit for name, limit in promises.given.items()]
     return np.asarray(np.logical_and.reduce([np.isfinite(seen["tpot"]), *kept]))
@@ -631,16 +631,16 @@ class Likely(NamedTuple):
     high: float | None
     """Upper end of the 80% interval.
 
-    None without an error estimate, or if no deployment is fast enough at this end.
+    The value is None without an error estimate, or if no deployment is fast enough at this end.
     """
     instances: Instances
     """Instances that have this cost, for which prediction errors can be looked up."""
 
     @property
     def spread(self) -> tuple[float, float] | None:
-        """Mean and standard deviation of the logarithm of the measured cost, which is assumed to be normal.
+        """Mean and standard deviation of the logarithm of the measured cost (assumed to be normally distributed).
 
-        None without an error estimate.
+        The value is None without an error estimate.
         """
         if self.low is None or self.high is None:
             return None
@@ -737,8 +737,8 @@ def chance_below(first: Likely, second: Likely) -> float | None:
     Notes
     -----
     The logarithms of both measured costs are assumed to be normally distributed. Mean and width follow from the 80%
-    interval of a cost. The correlation of the two follows from :func:`shared_share`. Their difference is then also
-    normal.
+    interval of a cost. :func:`shared_share` is the correlation of the two logarithms. The difference of the logarithms
+    is then also normally distributed.
     """
     spread, other = first.spread, second.spread
     if spread is None or other is None:

@@ -212,7 +212,7 @@ class Page(ABC):
     def mix(self) -> Mapping[str, float] | None:
         """Costs by kind of token [USD per 1e6 tokens], and request lengths.
 
-        None for results without separate token costs.
+        The value is None for results without separate token costs.
         """
         return None
 
@@ -351,7 +351,7 @@ def _widths(columns: Sequence[TableColumn], width: int, *, words: bool = False) 
     """Width of each column.
 
     Columns keep the width of their contents if possible. Otherwise headings are wrapped, then long cells, and with
-    ``words`` all cells. None if the columns still do not fit.
+    ``words`` all cells. The result is None if the columns still do not fit.
     """
     wanted = [column.width for column in columns]
     for floors in (wanted, _heads_wrapped(columns), _floors(columns, words=words)):

@@ -152,8 +152,8 @@ def one_engine(request: Request) -> str | None:
 def among_startable(request: Request, answer: Callable[[Request], Answer]) -> Answer | None:
     """Compute the result again for layouts that engines can start, to compare it with a result for any layout.
 
-    None if the request already allows only such layouts, if no engine is known, or if no engine can start a layout that
-    fits the request.
+    The result is None if the request already allows only such layouts, if no engine is known, or if no engine can start
+    a layout that fits the request.
     """
     if not request.any_layout or request.grid == "paper":
         return None

@@ -130,7 +130,7 @@ def targets(request: Request, **usual: float) -> Targets:
 
 
 def usual_targets(request: Request) -> Targets | None:
-    """SLOs from the options; with ``--any-speed``, no SLOs. None means the reference speed of the model.
+    """SLOs from the options; with ``--any-speed``, no SLOs. The result None means the reference speed of the model.
 
     Raises
     ------

@@ -71,15 +71,15 @@ def cheapest(
     most : int
         Number of results [1], shared evenly among the kinds of GPUs.
     play : bool
-        Simulate selected layouts outside the validated range of the analytical model, and correct their number of
-        instances.
+        True to simulate selected layouts outside the validated range of the analytical model, and correct their number
+        of instances.
     progress : callable, optional
         Receives the completed share of the work.
 
     Returns
     -------
     list of Deployment
-        Ascending in cost; equal costs are sorted by P(SLO met), then by speed.
+        Deployments in ascending order of cost; equal costs are sorted by P(SLO met), then by speed.
 
     Raises
     ------

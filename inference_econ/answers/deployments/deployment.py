@@ -27,8 +27,8 @@ class Deployment:
     service : Service
         One aggregated or decode instance.
     replicas : int
-        Number of aggregated instances [1]. It is 1 for a disaggregated deployment, whose ``fleet`` has the numbers of
-        prefill and decode instances.
+        Number of aggregated instances [1]. The number is 1 for a disaggregated deployment, whose ``fleet`` has the
+        numbers of prefill and decode instances.
     load : Loaded
         Load of one aggregated instance, or total load of a disaggregated deployment.
     dollars_per_hour : float
@@ -36,8 +36,8 @@ class Deployment:
     binding : str
         Constraint that the deployment would violate with one instance fewer: capacity, ttft, tpot or e2e. The value is
         ``instance`` if the deployment has only one instance. For a disaggregated deployment, the value is the kind of
-        instances with less spare capacity (``prefill`` or ``decode``). It is empty if the query sets the number of
-        instances.
+        instances with less spare capacity (``prefill`` or ``decode``). The value is empty if the query sets the number
+        of instances.
     fleet : PooledFleet or None
         Prefill and decode instances; None if aggregated.
     """

@@ -71,13 +71,13 @@ def with_margin(
     requests_per_second : float
         Stated load, without headroom [1/s].
     margin : Margin
-        Capacity above that load.
+        Capacity above the stated load.
     targets : Targets
         SLOs.
     arrival_scv : float
         Squared coefficient of variation of the interarrival times [1].
     play : bool
-        Simulate outside the validated range of the analytical model.
+        True to simulate loads outside the validated range of the analytical model.
     """
     stated, fleet = requests_per_second / planned.requests_per_second, planned.fleet
     if fleet is None:

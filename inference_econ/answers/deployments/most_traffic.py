@@ -247,7 +247,7 @@ def _rank(choice: Deployment) -> tuple[bool, float, float]:
 def _played(choice: Deployment, targets: Targets, arrival_scv: float) -> Deployment | None:
     """Find the largest rate, up to the analytical rate, at which a simulated deployment meets the SLOs.
 
-    None if even a small fraction of the analytical rate misses the SLOs.
+    The result is None if even a small fraction of the analytical rate misses the SLOs.
     """
     if not needs_simulation(choice.service, choice.load):
         return choice

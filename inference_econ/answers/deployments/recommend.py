@@ -177,8 +177,8 @@ class Recommendation(Shown, Sequence[Deployment]):
     arrival_scv : float
         Assumed squared coefficient of variation of the interarrival times [1].
     startable : Deployment or None
-        Cheapest deployment that an engine can start, for a comparison. None if engines can start all recommended
-        deployments.
+        Cheapest deployment that an engine can start, for a comparison. The value is None if engines can start all
+        recommended deployments.
     margin : Margin
         Capacity above the stated load.
     users : Users or None
@@ -269,8 +269,8 @@ def recommend(
     most : int
         Number of results [1]; aggregated deployments are shared evenly among the kinds of GPUs.
     play : bool
-        Simulate selected layouts outside the validated range of the analytical model, and correct their number of
-        instances.
+        True to simulate selected layouts outside the validated range of the analytical model, and correct their number
+        of instances.
     margin : Margin
         Capacity above the stated load. Costs and latencies are computed with this additional capacity, at the stated
         load.

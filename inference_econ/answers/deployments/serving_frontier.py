@@ -124,8 +124,8 @@ class ServicePoint:
     evidence : Evidence
         Calibration data: how similar the measured servers are to the deployment, and how many runs were measured.
     aggregated_dollars_per_million_output_tokens : float or None
-        For a disaggregated point, the lowest cost of aggregated deployments at the same speed [USD per 1e6 tokens].
-        None if all aggregated deployments are slower.
+        For a disaggregated point, the lowest cost of aggregated deployments at the same speed [USD per 1e6 tokens]. The
+        value is None if all aggregated deployments are slower.
     """
 
     tokens_per_second_per_user: float
@@ -262,7 +262,8 @@ class _ServiceStates:
     def _other_prefill_chips(self) -> tuple[Setup, Array] | None:
         """Setup of prefill instances on another kind of GPU, and their number of GPUs at every point, shape (n,) [1].
 
-        None if prefill and decode use the same kind of GPU. Otherwise, all candidates use the same two kinds of GPUs.
+        The value is None if prefill and decode use the same kind of GPU. Otherwise, all candidates use the same two
+        kinds of GPUs.
         """
         pools = self.candidates[0].pools
         if pools is None or not pools.pools.prefill_chip:

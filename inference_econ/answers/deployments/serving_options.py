@@ -219,7 +219,7 @@ class Candidate:
     def decoders(self, rows: Indices, columns: Indices) -> Array | float:
         """Number of decode instances per prefill/decode group, for the given layouts and batches [1].
 
-        It is 1 if aggregated.
+        The number is 1 for aggregated instances.
         """
         if self.pools is None:
             return 1.0
@@ -235,7 +235,7 @@ class Candidate:
     def board_watts(self, rows: Indices, columns: Indices, batch: Array, requests_per_second: Array) -> Array | None:
         """Board power of an instance or prefill/decode group at the given layouts and batches [W].
 
-        None without power data.
+        The result is None without power data.
         """
         if self.pools is None:
             return instance_watts(self.services, rows, batch, requests_per_second)

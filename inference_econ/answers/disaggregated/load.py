@@ -116,7 +116,7 @@ def rented(pools: Pools, layouts: tuple[int, int], instances: tuple[int, int]) -
     pools : Pools
         Layouts of prefill and decode instances to choose from.
     layouts, instances : (int, int)
-        Layout and number of the prefill instances, then of the decode instances [1].
+        Prefill layout and decode layout; numbers of prefill instances and of decode instances [1].
 
     Returns
     -------
@@ -240,7 +240,7 @@ def pools_under_load(
     pools : Pools
         Layouts of prefill and decode instances to choose from.
     layouts, instances : (int, int)
-        Layout and number of the prefill instances, then of the decode instances [1].
+        Prefill layout and decode layout; numbers of prefill instances and of decode instances [1].
     requests_per_second : float
         Request rate [1/s].
     arrival_scv : float
@@ -256,7 +256,7 @@ def pools_under_load(
     Raises
     ------
     InputError
-        If the rate is not positive, or the variation is negative.
+        If the rate is not positive, or ``arrival_scv`` is negative.
 
     Notes
     -----
@@ -289,7 +289,7 @@ def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, in
     pools : Pools
         Layouts of prefill and decode instances to choose from.
     layouts, instances : (int, int)
-        Layout and number of the prefill instances, then of the decode instances [1].
+        Prefill layout and decode layout; numbers of prefill instances and of decode instances [1].
     concurrency : float
         Number of concurrent requests, including queued ones, at least one [1].
 
@@ -306,10 +306,10 @@ def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, in
     Notes
     -----
     In a closed loop of N requests, an arriving request sees the state of a loop with N - 1 requests (Reiser and
-    Lavenberg, 1980). :func:`pools_under_load` is therefore evaluated at the rate at which an arriving request finds N -
-    1 other requests. By Little's law, the number of these requests is rate x (TTFT + steps x TPOT). This number grows
-    without bound as the rate approaches the capacity of the slower kind of instances. Throughput is N / (TTFT + steps x
-    TPOT), at most the capacity of the slower kind of instances.
+    Lavenberg, 1980). :func:`pools_under_load` is therefore evaluated at the rate at which there are N - 1 other
+    requests. By Little's law, the number of these requests is rate x (TTFT + steps x TPOT). This number grows without
+    bound as the rate approaches the capacity of the slower kind of instances. Throughput is N / (TTFT + steps x TPOT),
+    at most the capacity of the slower kind of instances.
     """
     if not concurrency >= 1:
         raise InputError(f"a closed loop has at least one request, got {concurrency:g}")
@@ -443,7 +443,7 @@ def prefill_rates(pools: Pools, reader: int, writer: int, count: int) -> Array:
 
 
 def decoder(pools: Pools, index: int, receiving: float) -> Decoder:
-    """Decode instance of one layout, whose links each received KV cache occupies for ``receiving`` seconds."""
+    """Decode instance of one layout, if receiving a KV cache occupies the links for ``receiving`` seconds."""
     service = pools.decode.services.service(index)
     states = service.states.without_prompts(pools.requests.decode_steps, receiving)
     state = states.at(np.arange(1.0, service.slots + 1.0))
@@ -558,7 +558,7 @@ class DisaggregationTerms:
     Raises
     ------
     InputError
-        If the share or the variation is out of range.
+        If ``fullest`` or ``arrival_scv`` is out of range.
     """
 
     targets: Targets = field(default_factory=Targets)
@@ -807,7 +807,7 @@ def played(
     pools : Pools
         Layouts of prefill and decode instances to choose from.
     layouts, instances : (int, int)
-        Layout and number of the prefill instances, then of the decode instances [1].
+        Prefill layout and decode layout; numbers of prefill instances and of decode instances [1].
     concurrency : int
         Concurrent requests, queued ones included [1].
     decode_steps : ndarray, shape (n,)

@@ -279,8 +279,8 @@ def largest(pools: Pools, means: Means, terms: DisaggregationTerms, *, least: fl
     -------
     PooledFleet or None
         Best pair of layouts with numbers of instances; at equal rates, the pair with fewer instances. The load is the
-        largest that meets the SLOs and keeps prefill and decode instances below their maximum load. None if the largest
-        load does not exceed ``least``.
+        largest that meets the SLOs and keeps prefill and decode instances below their maximum load. The result is None
+        if the largest load does not exceed ``least``.
 
     Raises
     ------

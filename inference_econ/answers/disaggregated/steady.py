@@ -135,7 +135,7 @@ class SteadyPools:
     def ttft_seconds(self, rows: Indices, columns: Indices) -> Array:
         """Mean TTFT at the given decode layouts (rows) and batches (columns), including queueing [s].
 
-        NaN where no group is possible.
+        The TTFT is NaN where no group is possible.
         """
         prefill, readers, *_ = (chosen[rows, columns] for chosen in self._chosen)
         rates = self.seen[1][rows, columns]

@@ -29,7 +29,7 @@ class Room:
     usable: float
     """Memory for weights, workspace and KV cache [B]."""
     weights: float
-    """Weights [B]."""
+    """Size of the weights [B]."""
     workspace: float
     """Activations of the largest step, and memory that the engine reserves [B]."""
     request: float

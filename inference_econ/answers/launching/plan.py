@@ -111,7 +111,7 @@ class LoadTestRun:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Command line."""
+        """Words of the command line."""
         return (*self.command.split(), *words(self.arguments))
 
     def check(self) -> None:
@@ -320,7 +320,7 @@ class Start:
     load : OfferedLoad
         Total load of the deployment.
     expected : sequence of Expected
-        Predicted values under that load.
+        Predicted values under the total load.
     pick : str
         Text that states which deployment of a result was selected.
     said : sequence of str
@@ -377,7 +377,7 @@ class LaunchPlan:
     load : OfferedLoad
         Total load.
     expected : sequence of Expected
-        Predicted values under that load.
+        Predicted values under the total load.
     generator : str
         Load generator.
     pick : str
@@ -512,8 +512,8 @@ def priced_drafts(service: Service, in_flight: float) -> Speculation | None:
     Returns
     -------
     Speculation or None
-        Speculation method with a single draft length, because engines use one length for all batches. None if the
-        instance has no speculation, or if plain decoding is faster.
+        Speculation method with a single draft length, because engines use one length for all batches. The result is
+        None if the instance has no speculation, or if plain decoding is faster.
     """
     if service.speculation is None:
         return None

@@ -104,7 +104,7 @@ def _cells(point: ComparedPoint | None, ratio: str, *, bound: bool = False) -> t
 def step_table(assessment: Assessment) -> Table | None:
     """Table of the predicted step by operator group.
 
-    Each operator group has its share of the gap to the ideal step. None without a predicted step.
+    Each operator group has its share of the gap to the ideal step. The result is None without a predicted step.
     """
     if assessment.predicted is None:
         return None
