@@ -74,7 +74,7 @@ def _show() -> Shows:
 class Shown:
     """Base class of results that can be displayed.
 
-    A result contains numbers, and converts itself to plain data, rows and files. Its property ``page`` names the
+    A result contains numbers, and converts itself to plain data, rows and files. The property ``page`` names the
     display code in :mod:`inference_econ.report`. This code is imported only for a table, a picture or a document.
     """
 

@@ -513,7 +513,7 @@ def behind(service: Service, tiers: Sequence[TierSpec]) -> tuple[Tier, ...]:
 
 
 def _read_rate(service: Service, tier: TierSpec) -> float:
-    """Rate at which the KV cache of one prompt is read from a tier [B/s]."""
+    """Rate of reading the KV cache of one prompt from a tier [B/s]."""
     chip = service.setup.hardware
     link = chip.host_link_bytes_per_second_one_way
     if link is None:

@@ -333,7 +333,7 @@ class Gap:
     setup: Setup
     """Setup of the frontier; it has the assumptions of the fitted profile or of the ideal bound."""
     frontier: Frontier | ServiceFrontier
-    """Frontier that the measured point is compared with. Its search included the measured batch or concurrency."""
+    """Frontier that the measured point is compared with. The search included the measured batch or concurrency."""
     speeds: Array
     """Speeds of the frontier's points, shape (n,) [tokens/s]."""
     dollars: Array

@@ -67,7 +67,7 @@ class Chosen:
     load: OfferedLoad
     """Total load of the prediction."""
     expected: Sequence[Expected]
-    """Predicted values under that load."""
+    """Predicted values under the total load."""
     in_flight: float
     """Number of concurrent requests on all decode instances [1]."""
     scaling: Scaling | None = None

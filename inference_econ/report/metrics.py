@@ -20,7 +20,7 @@ class MetricAxis(NamedTuple):
     head: str
     """Title above the chart."""
     good: str
-    """Whether ``low`` or ``high`` values are better; empty if neither is better."""
+    """Better end of the axis: ``low`` or ``high`` values; empty if neither is better."""
     question: str
     """Question that a chart of the metric answers; empty for costs."""
     factor: float

@@ -55,7 +55,7 @@ class SchemaField(NamedTuple):
     field: Field
     """Row of the glossary that applies to the field."""
     name: str
-    """Name in the record."""
+    """Name of the field in the record."""
     type: str
     """Type of the field's values, in the notation of the glossary."""
     ends: bool

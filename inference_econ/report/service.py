@@ -104,7 +104,7 @@ def kept_with(chances: Chances, targets: Targets) -> list[str]:
 
 
 def burstiness_note(compared: Burstiness, targets: Targets, *, promised: bool = False) -> str:
-    """Note on latencies at the same load under arrivals that differ from the assumed ones.
+    """Note on latencies at the same load under arrivals that differ from the assumed arrivals.
 
     With ``promised``, the note names an SLO that the fleet violates under the other arrivals.
     """

@@ -52,8 +52,8 @@ class Burstiness:
     requests_per_second : float
         Request rate of the fleet [1/s].
     assumed_scv, other_scv : float
-        Squared coefficient of variation of the interarrival times [1]: of the assumed arrivals, and of the compared
-        arrivals.
+        Squared coefficient of variation of the interarrival times, for the assumed arrivals and for the compared
+        arrivals [1].
     assumed, other : Loaded
         Load of an instance under the assumed arrivals, and under the compared arrivals.
     traffic : str

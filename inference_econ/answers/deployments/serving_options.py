@@ -163,7 +163,7 @@ class Candidate:
 
     @property
     def paid_chips(self) -> Array:
-        """Number of decode GPUs that would cost as much as all GPUs of the deployment, shape (n, k) [1]."""
+        """Number of decode GPUs with the same cost as all GPUs of the deployment, shape (n, k) [1]."""
         return self.metrics.accelerators if self.pools is None else self.pools.paid_chips
 
     @cached_property

@@ -624,7 +624,7 @@ class DisaggregationTerms:
     def predicted(self, pools: Pools) -> DisaggregationTerms:
         """Terms with stricter SLOs that a prediction must meet for the required confidence.
 
-        If a prediction meets the stricter SLOs, measured servers meet the original SLOs. The same terms apply to all
+        If a prediction meets the stricter SLOs, measured servers meet the original SLOs. These terms apply to all
         prefill and decode layouts.
         """
         if self.targets.confidence is None:

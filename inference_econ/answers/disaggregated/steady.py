@@ -100,7 +100,7 @@ class SteadyPools:
 
     @cached_property
     def paid_chips(self) -> Array:
-        """Number of decode GPUs that would cost as much as all GPUs of each group, shape (n, k) [1].
+        """Number of decode GPUs with the same cost as all GPUs of each group, shape (n, k) [1].
 
         If prefill and decode use the same kind of GPU, this is the number of all GPUs. The number is NaN where no group
         is possible.
@@ -163,9 +163,8 @@ def _instances(
 ) -> tuple[Indices, Indices, Array]:
     """Numbers of prefill and decode instances for each wanted ratio, and the share of the wanted ratio that is reached.
 
-    All arrays have shape (m, k). The share is 1 if the group with the lowest cost per request reaches the wanted ratio
-    of prefill to decode instances, and less than 1 if this group has a smaller ratio. The numbers are 0 if there is no
-    group.
+    All arrays have shape (m, k). The wanted ratio is a number of prefill instances per decode instance. The share is
+    below 1 if the group with the lowest cost per request has a smaller ratio. The numbers are 0 if there is no group.
 
     ``reading`` and ``decoding`` are the numbers of GPUs in a prefill instance and in a decode instance, shape (m,).
     ``whole`` has the number of GPUs in a node: one entry if prefill and decode instances share nodes, else one entry

@@ -145,7 +145,7 @@ def run(
     server : str
         vLLM version of the server, which includes the load generator; empty for the newest recorded version.
     statistics : collection of str
-        Predicted statistics (mean and percentiles) that the load generator should report, as far as it supports them.
+        Predicted statistics (mean and percentiles) that the load generator should report, if it supports them.
 
     Raises
     ------

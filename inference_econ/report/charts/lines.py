@@ -29,7 +29,7 @@ def line_charts(charts: Sequence[Plot], title: str) -> alt.ConcatChart:
     Parameters
     ----------
     charts : sequence of Plot
-        Charts with short titles.
+        Data of the charts, with short titles.
     title : str
         Common title; the first line is the question that the page answers.
     """

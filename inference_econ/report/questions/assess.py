@@ -185,7 +185,7 @@ def _beside_prediction(assessment: Assessment) -> str:
 
 
 def _first_token(assessment: Assessment) -> str:
-    """Sentence on the measured TTFT; empty without one."""
+    """Sentence on the measured TTFT; empty without a measured TTFT."""
     measured, (seconds, likely) = assessment.ttft_seconds, assessment.predicted_ttft
     if measured is None or seconds is None:
         return ""

@@ -63,7 +63,7 @@ class FrontierPage(AnswerPage[AnyFront]):
         return [self.answer.setup]
 
     def tables(self) -> Sequence[Table]:
-        """Table of some points of the frontier and, if requested, table of all deployments of the search grid."""
+        """Table of some points of the frontier; if requested, also a table that counts the grid's deployments."""
         points = frontier_table(self.answer, self.y)
         return (points,) if self.plans is None else (points, plans_table(self.plans))
 

@@ -71,7 +71,7 @@ def start_script(start: Start, to: str | None = None) -> str:
     start : Start
         Deployment.
     to : str, optional
-        Engine to launch; by default the predicted one.
+        Engine to launch; by default the predicted engine.
 
     Raises
     ------

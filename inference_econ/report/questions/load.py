@@ -159,7 +159,7 @@ def load_table(curve: LoadCurve) -> Table:
 
 
 def _capacity_note(points: Sequence[LoadPoint]) -> str:
-    """Note on the capacity of the fleet, and on rates above it."""
+    """Note on the capacity of the fleet, and on request rates above this capacity."""
     sheet = points[0].sheet
     most = sheet.replicas * sheet.service.most_requests_per_second
     if rates := _rates(point for point in points if point.load.saturated):
