@@ -205,7 +205,7 @@ class Sheet(Deployment, Shown):
     page = "report.questions.price:PricePage"
 
     tokens_per_hour: Mapping[str, float] = field(kw_only=True)
-    """Number of processed tokens per hour by kind (:data:`KINDS`) [1/h]."""
+    """Number of tokens of completed requests per hour, by kind (:data:`KINDS`) [1/h]."""
     average: Mapping[str, float] = field(kw_only=True)
     """Average cost by kind of token [USD per 1e6 tokens].
 

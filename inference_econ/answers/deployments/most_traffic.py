@@ -47,7 +47,7 @@ class MostTraffic(Recommendation):
     Attributes
     ----------
     means : Means
-        Limit on GPUs, cost or power. Each deployment uses the whole limit with one kind of GPU.
+        Limit on GPUs, cost or power for each deployment. A deployment uses one kind of GPU.
     """
 
     page = "report.questions.recommend:MostTrafficPage"

@@ -13,8 +13,8 @@ DASHES: tuple[list[int], ...] = (
     *([1, 0], [6, 3], [2, 2], [8, 3, 2, 3]),
     *([14, 4], [8, 3, 2, 3, 2, 3], [2, 6], [14, 3, 5, 3]),
 )
-#: Area of a line in a legend [pixels^2]. Its root is the length of the line, which shows a period of most dash
-#: patterns.
+#: Area of a line in a legend [pixels^2]. The square root of the area is the length of the line, which shows a period of
+#: most dash patterns.
 SYMBOL = 500
 #: Point shapes.
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
