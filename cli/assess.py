@@ -65,7 +65,7 @@ def assess(
 
 
 def _with_lengths(request: Request, run: Any) -> Request:
-    """Set the lengths and cached tokens of a run, unless options set them."""
+    """Copy the request lengths and cached tokens of a measured run to the request, unless options set them."""
     if request.context is not None:
         return request
     share = run.cached_share if request.isl is None and not math.isnan(run.isl) else 0.0
@@ -78,12 +78,12 @@ def _with_lengths(request: Request, run: Any) -> Request:
 
 
 def _traffic(request: Request) -> ie.Traffic | ie.Requests:
-    """Requests that were served, or context of the decode steps.
+    """Requests that the measured server processed, or the context of its decode steps if no lengths are given.
 
     Raises
     ------
     InputError
-        If both requests and a context are given, or request options are given without lengths.
+        If request lengths and a context are given, or other options of requests are given without lengths.
     """
     named = request.named(("isl", "osl", "cached", "shared_prefix"))
     if not named:

@@ -71,7 +71,7 @@ class ClickType(click.ParamType[Any]):
         return read
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Complete names for the shell; complete file names if no name matches."""
+        """Complete an option value in the shell: words and catalog names, or file names if no catalog name matches."""
         del ctx, param
         if isinstance(self.kind, kinds.ChoiceKind):
             return [CompletionItem(word) for word in self.kind.words if word.startswith(incomplete)]
@@ -83,10 +83,10 @@ class ClickType(click.ParamType[Any]):
 
 
 class ClickOption(click.Option):
-    """Option whose help shows the range of a number."""
+    """Click option whose help also shows the accepted range of a number."""
 
     def get_help_extra(self, ctx: click.Context) -> Any:
-        """Text in brackets at the end of an option's help."""
+        """Return the text in brackets at the end of an option's help."""
         extra = super().get_help_extra(ctx)
         kind = self.type.kind if isinstance(self.type, ClickType) else None
         if isinstance(kind, kinds.Number) and kind.range:
@@ -95,13 +95,13 @@ class ClickOption(click.Option):
 
 
 def _gathered(kind: kinds.ValueKind, ctx: click.Context, param: click.Parameter, values: Any) -> Any:
-    """Combine the values of a repeated option."""
+    """Combine the values of an option that is given several times."""
     with _named(param, ctx):
         return kind.gather(values)
 
 
 def _allowed(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-    """Remove the time limit for the remaining work of the command."""
+    """Remove the run-time limit of the command if the option ``--yes`` is given."""
     del param
     if value:
         ctx.with_resource(allow())
@@ -134,7 +134,7 @@ def _parameter(row: Parameter) -> click.Parameter:
 
 
 def _draw_to_picture(values: dict[str, Any]) -> None:
-    """Draw to the file of ``-o``, as ``--plot`` does, if its name ends like a picture."""
+    """Treat the file of ``-o`` as the file of ``--plot`` if it has the extension of a picture."""
     path = values.get("output")
     if path and "plot" in values and not values["plot"] and ending_of(path) in PICTURES:
         values |= {"plot": path, "output": None}
@@ -168,7 +168,7 @@ class ClickCommand(click.Command):
         typed = args = [self._spelled(word, tell) for word in args]
         rest = super().parse_args(ctx, list(args))
         if not ctx.resilient_parsing:
-            # Reject an option that takes one value and is repeated, because click would silently use the last value.
+            # Reject a repeated option that takes one value, because click would silently use the last value.
             *_, parameters = self.make_parser(ctx).parse_args(typed)
             for option, times in Counter(parameters).items():
                 if times > 1 and isinstance(option, click.Option) and not option.multiple:
@@ -213,7 +213,7 @@ class ClickCommand(click.Command):
             return None if isinstance(answered, int) else page_or_text(answered)
 
     def asked(self, ctx: click.Context) -> Invocation:
-        """Invocation of the command with parsed options."""
+        """Return the command with its parsed options."""
         sources = {str(it.name): ctx.get_parameter_source(str(it.name)) for it in self.params}
         given = {name for name, source in sources.items() if source not in (None, ParameterSource.DEFAULT)}
         return Invocation(self.row, ctx.params, given)
@@ -222,7 +222,7 @@ class ClickCommand(click.Command):
     def _waited_for(self, ctx: click.Context, tell: Callable[[str], None]) -> Iterator[None]:
         """Report run times, and show partial results after an interrupt.
 
-        For work that takes too long, name the option that causes it.
+        If the work would take too long, the error names the options that reduce it.
         """
         try:
             with _work.waited_for(tell) as waiting:
@@ -234,7 +234,10 @@ class ClickCommand(click.Command):
             ctx.exit(INTERRUPTED)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write all options, or only the most important ones; options of this command alone come first."""
+        """Write the help of all options, or of the most important options.
+
+        Options that only this command has come first.
+        """
         options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
         # The help option is not in the tables.
         records = {"help" if "--help" in it.opts else str(it.name): it.get_help_record(ctx) for it in options}
@@ -250,7 +253,7 @@ class ClickCommand(click.Command):
 
 
 def page_or_text(answered: Any) -> Any:
-    """Page of a result; texts and None are unchanged."""
+    """Convert a result to the page that displays it; return texts and None unchanged."""
     return answered if answered is None or isinstance(answered, str) else show.page_of(answered)
 
 
@@ -272,7 +275,7 @@ def parsed(typed: Sequence[str]) -> Invocation:
 
 
 def write(formatter: click.HelpFormatter, heading: str, lines: Sequence[tuple[str, str]]) -> None:
-    """Write a heading and its lines, unless there are none."""
+    """Write a heading and its lines; write nothing if there are no lines."""
     if lines:
         with formatter.section(heading):
             formatter.write_dl(lines)

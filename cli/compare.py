@@ -26,9 +26,10 @@ def compare(
 ) -> Page:
     """Compare frontiers of several models, GPUs, formats or presets.
 
-    Every combination of repeated options is a series. MODEL is a name (see 'inference-econ list models') or a path.
-    Columns are the cost at given speeds and the speed at given costs. The chart shows the metric --y against speed.
-    Each point is a service, and its cost includes prefill; with --decode-only it is a decode step alone.
+    Every combination of repeated options is one frontier (series) of the comparison. MODEL is a name (see
+    'inference-econ list models') or a path. Table columns are the cost at given speeds and the speed at given costs.
+    The chart shows the metric --y against speed. Each point is a service, and its cost includes prefill; with
+    --decode-only it is a decode step alone.
     """
     common, rates = subject.shared_settings(request), prices.of_compared(request.price, hardware)
     result = studies.compare.compare(price=rates, series=_series(listed), progress=request.progress, **common)
@@ -79,9 +80,10 @@ def sensitivity(
 
     With --vary, inputs have distributions, and the result has cost intervals of each GPU, and the probability that one
     GPU is cheaper than another. An input is price, isl, acceptance, hardware.FIELD or similar. A distribution is
-    INPUT=NAME(PARAMETER=VALUE, ...), where scipy.stats has the NAME. With 'relative' as a further parameter, values are
-    factors on the current value. 'GPU: INPUT=...' applies to one GPU. 'profile' uses the prediction errors of
-    each profile. STUDY is a scenario of the kind 'uncertainty'. MODEL and HARDWARE are names or paths of YAML files.
+    INPUT=NAME(PARAMETER=VALUE, ...); NAME is a distribution of scipy.stats. With the parameter 'relative', the values
+    of the distribution are factors on the current value of the input. 'GPU: INPUT=...' applies to one GPU. 'profile'
+    uses the prediction errors of each profile. STUDY is a scenario of the kind 'uncertainty'. MODEL and HARDWARE are
+    names or paths of YAML files.
     """
     from inference_econ.inputs import Settings
 

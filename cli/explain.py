@@ -42,12 +42,12 @@ def explain(
 
 
 def _contexts(request: Request, prefill: float | None) -> tuple[float | None, float]:
-    """Context of the step, and range of contexts around it [tokens].
+    """Mean context of the step, and width of the range of contexts around this mean [tokens].
 
     Raises
     ------
     InputError
-        If a prefill step has request lengths or a mix of contexts, or if both are given.
+        If a prefill step has request lengths, or ``--contexts`` is combined with another option that it replaces.
     """
     if request.contexts is None:
         return workload.step_contexts(request, prefill)
@@ -57,7 +57,7 @@ def _contexts(request: Request, prefill: float | None) -> tuple[float | None, fl
 
 
 def intensity(request: Request, over: answers.intensity.Axis, to: float | None, prefill: float | None) -> ie.Intensity:
-    """Show arithmetic over memory traffic of each operator of a step, and from where on arithmetic is the limit."""
+    """Show the arithmetic intensity of each operator, and the value from which the operator is compute-bound."""
     of_steps = ("operators", "memory", "roofline", "contexts", "no_kv_cache", "shared_prefix")
     refuse(filter(request.is_given, of_steps), "{} is of one step; leave it out with --over")
     if over == "context":

@@ -24,9 +24,9 @@ def frontier(request: Request, every_plan: bool) -> Page:
     comparisons.
 
     If you give one of --tp, --pp and --dp, the other two default to 1; a value of 'any' searches over the degree.
-    Degrees may be outside the search grid. Each point of the frontier is a layout under continuous batching, and its
-    cost includes prefill. The latencies exclude queueing, which 'load' includes. With --decode-only, each point is a
-    single decode step.
+    Degrees that you give may be outside the search grid. Each point of the frontier is a layout under continuous
+    batching, and its cost includes prefill. The latencies exclude queueing, which 'load' includes. With --decode-only,
+    each point is a single decode step.
     """
     if workload.decode_steps(request, every_plan=every_plan):
         return _decode_steps(request, every_plan=every_plan)
@@ -34,7 +34,7 @@ def frontier(request: Request, every_plan: bool) -> Page:
 
 
 def _decode_steps(request: Request, *, every_plan: bool) -> Page:
-    """Frontier of decode steps; if requested, with every plan of its grid."""
+    """Compute the frontier of decode steps; if requested, also list every deployment of the search grid."""
 
     def answer(chosen: Request) -> ie.Frontier:
         demand = {"max_tokens_per_second": chosen.max_tokens_per_second}
@@ -63,6 +63,6 @@ def _services(request: Request) -> Page:
 
 
 def _beside_startable(request: Request, answer: Callable[[Request], Front]) -> Front:
-    """Frontier; if it includes layouts that no engine supports, with their cost advantage over supported ones."""
+    """Compute a frontier, with the cost that unsupported layouts save if layouts need no engine."""
     front = answer(request)
     return replace(front, saving=search.saved_by(front, subject.among_startable(request, answer)))

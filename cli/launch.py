@@ -104,7 +104,7 @@ def _deployment(request: Request, saved: ie.SavedAnswer, engine: _Engine) -> Lau
 
 
 def _pick(saved: ie.SavedAnswer, number: int | None) -> str:
-    """Description of the deployment that was selected."""
+    """Describe which deployment of the result is launched, and how it was selected."""
     if saved.origin != _HERE:
         return f"choice {number or 1} of {saved.origin}"
     which = "the cheapest fleet" if number in (None, 1) else f"fleet {number} by cost"

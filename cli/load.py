@@ -17,9 +17,9 @@ Numbers = tuple[float, ...] | None
 def load(request: Request, rates: Numbers, replicas: int | None, simulate: bool | None) -> Shown:
     """Show latency, utilization, goodput and cost of one fleet at several loads.
 
-    If the engine or the layout is not given, the command selects the one with the most completed requests per dollar.
-    With --ttft, --tpot or --e2e, the column 'SLO met %' is the share of requests that meet all SLOs. MODEL and HARDWARE
-    are names or paths of YAML files.
+    If you give no engine or layout, the command selects the layout with the most completed requests per dollar. With
+    --ttft, --tpot or --e2e, the column 'SLO met %' is the share of requests that meet all SLOs. MODEL and HARDWARE are
+    names or paths of YAML files.
     """
     if request.disaggregated:
         raise ie.InputError(

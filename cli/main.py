@@ -26,12 +26,12 @@ COMPLETION = """To complete commands, options and names in the shell, add this l
 \b
   eval "$(_INFERENCE_ECON_COMPLETE=bash_source inference-econ)"  # or zsh_source
 """
-#: Most commands named in advice on an option [1].
+#: Maximum number of commands that the advice on an option names [1].
 _MOST = 6
 
 
 class StoppedError(Exception):
-    """Interrupt that leaves click; for KeyboardInterrupt, click would print an empty line."""
+    """Interrupt (Ctrl-C) inside click. Click would print an empty line for a KeyboardInterrupt."""
 
 
 class CommandGroup(click.Group):
@@ -139,7 +139,7 @@ def run() -> None:
 
 
 def _message(error: Exception) -> str | None:
-    """Message for an error from outside the package; None for other errors."""
+    """Message for an error that is not a bug of this package; None for other errors."""
     match error:
         case InputError() | NothingFitsError():
             return str(error)
@@ -160,7 +160,7 @@ def _message(error: Exception) -> str | None:
 def _no_such_option(error: click.NoSuchOption) -> InputError | None:
     """Message for an option that was removed or belongs to other commands; None for unknown options."""
     name = tables.OTHER_SPELLINGS.get(error.option_name, error.option_name)
-    # The program itself has no options of its own.
+    # Without a command, the program has no options.
     row = error.ctx.command.row if error.ctx is not None and isinstance(error.ctx.command, ClickCommand) else None
     if row is None:
         return None

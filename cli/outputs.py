@@ -17,7 +17,7 @@ class Output(NamedTuple):
     path: str | None = None
     """File to write instead of printing."""
     picture: str | None = None
-    """Picture file."""
+    """Picture file to write; None for no picture."""
     quiet: bool = False
     """True to omit the progress bar, character plots and notes."""
     why: bool = False
@@ -44,7 +44,7 @@ class Output(NamedTuple):
         return cls(form or "table", path, values.get("plot"), quiet, *shown)
 
 
-#: Result forms by file ending; text files can hold any form.
+#: Output formats by file extension. Files with the extension .txt may have any format.
 _FORMS = {".csv": "csv", ".json": "json", ".md": "markdown"}
 _TEXT = ".txt"
 
@@ -70,7 +70,7 @@ def _written_form(path: str, form: str | None) -> str:
     Raises
     ------
     InputError
-        If the extension belongs to another format, or to none.
+        If the file has the extension of another format, or an unknown extension.
     """
     ending = ending_of(path)
     by_name = _FORMS.get(ending)

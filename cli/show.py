@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from .outputs import Output
 
 _BAR_AFTER_SECONDS = 1.0
-#: Notes of a result without ``--why`` [1].
+#: Maximum number of notes below a result without ``--why`` [1].
 MOST_NOTES = 3
-#: Words of the title and the notes of a long table without ``--why``, and the rows of a long table [1].
+#: Maximum number of words in title and notes of a long table without ``--why``, and rows from which a table is long
+#: [1].
 _MOST_WORDS, _LONG = 60, 5
 #: Longest line of text [characters].
 _TEXT_WIDTH = 100
@@ -71,7 +72,7 @@ def emit(answered: Shown | report.page.Page, output: Output, asked: Invocation) 
 
 
 def _without_effect(page: report.page.Page, asked: Invocation) -> tuple[str, ...]:
-    """What-if changes without an effect. To find them, the command is run again without each change."""
+    """What-if changes (``--set``) that do not affect the result, found by running the command without each change."""
     changes: tuple[str, ...] = asked.values.get("changes") or ()
     if not changes:
         return ()
@@ -88,7 +89,7 @@ def _without_effect(page: report.page.Page, asked: Invocation) -> tuple[str, ...
 
 
 def _numbers(record: object) -> Iterator[str]:
-    """Numbers of a result, without sources and intervals, which change without an effect on the result."""
+    """Numbers of a result that show whether a change affects the result. Sources and intervals are left out."""
     if isinstance(record, Mapping):
         for name, value in record.items():
             if name not in ("sources", "calibration") and not str(name).endswith(("_low", "_high")):
@@ -101,7 +102,7 @@ def _numbers(record: object) -> Iterator[str]:
 
 
 def _made(page: report.page.Page, output: Output, question: Mapping[str, object]) -> tuple[str, str]:
-    """Text of a result, and additional text to print if the result is written to a file."""
+    """Text of a result in the output format, and text to print in addition if the result is written to a file."""
     from inference_econ.report.fields import intervals_shown
 
     with intervals_shown(output.intervals):
@@ -151,7 +152,7 @@ def coloured() -> bool:
 def _terminal_text(blocks: Sequence[report.page.Block], output: Output) -> str:
     """Tables, character plots and the first notes for the terminal; only tables with ``--quiet``.
 
-    Files, and terminals with ``--why``, contain all notes. Files contain all columns.
+    Files, and terminal output with ``--why``, contain all notes. Files also contain all columns.
     """
     from inference_econ.report.page import Headline, Remarks, ShareBar, Sketch, Table, least_width
 
@@ -191,7 +192,7 @@ def _terminal_text(blocks: Sequence[report.page.Block], output: Output) -> str:
 def first_notes(table: report.page.Table, most: int) -> tuple[str, ...]:
     """Select the most consequential notes of a table, at most ``most``.
 
-    For a long table, only notes that fit are shown.
+    For a long table, the number of words of title and notes is also limited.
     """
     shown, words = list[str](), len(table.title.split())
     for note in table.notes:
@@ -232,7 +233,7 @@ def _table_text(table: report.page.Table, width: int) -> tuple[str, list[str]]:
 
 
 def _width() -> int:
-    """Width of the terminal, or a default without one [characters]."""
+    """Width of the terminal [characters]; a default width if the output is not a terminal."""
     return max(shutil.get_terminal_size((_TEXT_WIDTH, 24)).columns, _NARROWEST)
 
 
@@ -277,7 +278,7 @@ def _bar_text(parts: Mapping[str, float], width: int = 60) -> str:
 
 @contextmanager
 def progress_bar(*, quiet: bool) -> Iterator[Progress | None]:
-    """Callback that updates a progress bar on the error stream, shown after one second.
+    """Yield a callback that updates a progress bar on the error stream. The bar appears after one second.
 
     The bar runs in its own thread, so that it also appears during work without callbacks.
     """
@@ -311,7 +312,7 @@ class _Bar:
 
     def start(self) -> None:
         """Show the progress bar, unless the work is already done."""
-        # Most commands end before, and need not load it.
+        # Most commands end before the bar appears, so rich is imported only here.
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -327,7 +328,7 @@ class _Bar:
                 drawn.start()
 
     def stop(self) -> None:
-        """Remove the bar."""
+        """Remove the progress bar from the terminal."""
         with self.lock:
             self.ended = True
             if self.drawn is not None:

@@ -21,15 +21,15 @@ _NAMED, _BRIEF = 2, 100
 
 
 class ShownPicture(Protocol):
-    """Picture of a result for notebooks, which also has a chart."""
+    """Picture of a result for notebooks, as SVG and as an Altair chart."""
 
     @property
     def svg(self) -> str:
-        """SVG text."""
+        """Picture as SVG text."""
 
     @property
     def chart(self) -> Any:
-        """Altair chart, which can be changed or combined. None for figures of the published study."""
+        """Altair chart, which can be changed or combined. The value is None for figures of the published study."""
 
     def _repr_svg_(self) -> str: ...
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, object]: ...
@@ -39,7 +39,7 @@ class Shows(Protocol):
     """Interface of a module that displays results."""
 
     def picture(self, answer: Shown, path: str | Path | None) -> ShownPicture:
-        """Picture of a result. If a path is given, it is also written to a file."""
+        """Create the picture of a result. If a path is given, also write the picture to a file."""
 
     def markdown(self, answer: Shown) -> str:
         """Result as Markdown text."""
@@ -54,7 +54,7 @@ class Shows(Protocol):
         """Tables and picture of a result for a notebook."""
 
 
-#: Name of the display module. :func:`show_with` sets it; pandas has plotting backends of the same kind.
+#: Name of the display module, which :func:`show_with` sets, as pandas sets its plotting backend.
 _shows = ""
 
 
@@ -74,8 +74,8 @@ def _show() -> Shows:
 class Shown:
     """Base class of results that can be displayed.
 
-    A result has its numbers. Plain data, rows and files need no display code. A result only names its page in
-    :mod:`inference_econ.report`. The page is imported for a table, a picture or a document.
+    A result contains numbers, and converts itself to plain data, rows and files. The property ``page`` names the
+    display code in :mod:`inference_econ.report`. This code is imported only for a table, a picture or a document.
     """
 
     __slots__ = ()
@@ -104,10 +104,12 @@ class Shown:
         return [self.record()]
 
     def to_frame(self) -> Frame:
-        """Numbers of the result as a data frame, unrounded, with one row each. Column names include units.
+        """Return the unrounded numbers of the result as a data frame.
+
+        Each record is a row. Column names include units.
 
         Predictions have additional columns ``NAME_low`` and ``NAME_high``. These columns are the ends of an interval
-        that contains 80% of measured values. The columns are empty without an error estimate.
+        that contains 80% of measured values. Without an error estimate, these columns are empty.
         """
         return flat_frame(self.records())
 
@@ -121,7 +123,7 @@ class Shown:
         Parameters
         ----------
         path : str or Path, optional
-            File to write in addition, with the extension .svg, .png, .pdf or .html.
+            File to which the picture is also written, with the extension .svg, .png, .pdf or .html.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Checks of calls to public functions. If an argument has the wrong type, the error has advice."""
+"""Checks of calls to public functions. The error for an argument of the wrong type says which type is needed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from inference_econ.errors import InputError
 
 #: Names of plain Python types, for messages.
 _PLAIN = {"float": "a number", "int": "an integer", "str": "a text", "bool": "True or False", "None": "None"}
-#: Advice if a value has the wrong class, by the class that is needed.
+#: Advice for a value of the wrong class, by the name of the needed class.
 _ADVICE: Mapping[str, str] = {
     "Setup": "make one of a model and a chip: Setup.of('llama_3_70b', 'h100_sxm')",
     "Requests": "give lengths, for example Requests(2000, 500)",
@@ -39,7 +39,7 @@ def checked(function: FunctionType, names: str = "", name: str = "") -> Callable
     function : function
         Public function with annotations.
     names : str
-        Advice on how to pass names instead of objects; it is added if the first argument is wrong.
+        Advice on how to pass names instead of objects. The error for a wrong first argument ends with it.
     name : str
         Name of the function in messages; by default, the name of ``function``.
     """
@@ -71,7 +71,7 @@ def checked(function: FunctionType, names: str = "", name: str = "") -> Callable
 
 
 def _advice(function: FunctionType, annotation: str, value: object) -> str:
-    """Advice if a value has the wrong class. The advice is empty if the class is right or unknown."""
+    """Advice on the class that a value must have; empty if the value has this class, or if the class is unknown."""
     words = annotation.split(" | ")
     if value is None and "None" in words:
         return ""
@@ -91,7 +91,7 @@ def _advice(function: FunctionType, annotation: str, value: object) -> str:
 
 @cache
 def _named_class(function: FunctionType, word: str) -> type | None:
-    """Find the class that a word in an annotation names. None for other types, and if there is no such class."""
+    """Find the class of this package that a word in an annotation names; None for words that name another type."""
     import inference_econ
 
     public = vars(inference_econ)["__all__"]

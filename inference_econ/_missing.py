@@ -18,19 +18,19 @@ _EXTRAS = {
 
 @contextmanager
 def needed(extra: str, *packages: str) -> Iterator[None]:
-    """Import the packages of an extra, or raise an error with advice.
+    """Import optional packages before a block runs. If one is not installed, raise an error that names the pip command.
 
     Parameters
     ----------
     extra : str
         Name of the extra.
     *packages : str
-        Packages that are imported before the block runs.
+        Packages to import.
 
     Raises
     ------
     InputError
-        If a package is not installed; the message has the command that installs it.
+        If a package is not installed; the message has the pip command that installs it.
     """
     try:
         for package in packages:
@@ -44,7 +44,7 @@ def needed(extra: str, *packages: str) -> Iterator[None]:
 
 
 def missing(error: ModuleNotFoundError, extra: str = "studies") -> str | None:
-    """Advice on how to install a missing package; None if it does not belong to the extra."""
+    """Advice on how to install a missing package; None if the package does not belong to the extra."""
     package = (error.name or "").partition(".")[0]
     if package not in _EXTRAS[extra]:
         return None

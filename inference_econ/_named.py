@@ -1,4 +1,4 @@
-"""Functions and classes that tables refer to by name. Named functions and classes are imported at first use."""
+"""Import of functions and classes by the names in tables such as ``commands.toml``."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from inference_econ.errors import InputError, TooMuchError
 _SECONDS = 600.0
 #: Estimated run time above which the caller is warned [s].
 _TOLD = 60.0
-#: Limit on the memory of arrays [B]. It cannot be raised; a process then stays below 1 GB.
+#: Limit on the memory of arrays [B]; a process then stays below 1 GB. Users cannot raise this limit.
 _BYTES = 700e6
 _allowed: ContextVar[float] = ContextVar("allowed_seconds", default=_SECONDS)
 
@@ -48,7 +48,7 @@ _waiting: ContextVar[Waiting | None] = ContextVar("waiting", default=None)
 
 @contextmanager
 def waited_for(tell: Callable[[str], None]) -> Iterator[Waiting]:
-    """Report run-time estimates within a block. An interrupt then ends the block with a partial result.
+    """Report run-time estimates within a block. An interrupt ends the block with a partial result.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def waited_for(tell: Callable[[str], None]) -> Iterator[Waiting]:
 
 
 def stop(done: str) -> None:
-    """Convert an interrupt that was caught to a partial result.
+    """Convert a caught interrupt (Ctrl-C) to a partial result.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def stop(done: str) -> None:
 
 @contextmanager
 def allow(seconds: float = math.inf) -> Iterator[None]:
-    """Change the time limit of queries within a block (``inference_econ.allow``). The default limit is ten minutes.
+    """Change the run-time limit of queries within a block (``inference_econ.allow``). The default limit is ten minutes.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def allow(seconds: float = math.inf) -> Iterator[None]:
 
 
 def at_most(seconds: float) -> float:
-    """Time limit for work without an estimate [s]: ``seconds`` by default, or the limit that :func:`allow` sets."""
+    """Time limit for work with an unknown run time [s]: the limit that :func:`allow` sets, else ``seconds``."""
     allowed = _allowed.get()
     return seconds if allowed == _SECONDS else allowed
 
@@ -134,7 +134,7 @@ def check(work: str, *, seconds: float, size: float = 0.0, smaller: str) -> None
     Raises
     ------
     TooMuchError
-        If the run time or the memory exceeds its limit; the message has these values.
+        If the run time or the memory exceeds its limit; the message has the estimate.
     """
     if size > _BYTES:
         raise TooMuchError(f"{work} take about {size / 1e9:.3g} GB of memory, and 1 GB is the most", smaller)
@@ -147,7 +147,7 @@ def check(work: str, *, seconds: float, size: float = 0.0, smaller: str) -> None
 
 
 def in_words(seconds: float) -> str:
-    """Format a time."""
+    """Format a time in seconds as text, in seconds, minutes, hours or days."""
     for unit, name in ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
         if seconds >= 2.0 * unit:
             return f"{seconds / unit:,.0f} {name}"

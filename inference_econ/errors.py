@@ -1,7 +1,7 @@
-"""Errors that users can cause. Each has one clear message.
+"""Classes of errors that users can cause.
 
-The command line converts an :class:`InputError` to exit code 2 and a :class:`NothingFitsError` to exit code 1. The
-module ``errors`` imports no other module of the package.
+The command line converts an :class:`InputError` to exit code 2 and a :class:`NothingFitsError` to exit code 1. This
+module imports no other module of the package.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202
 def unsafe_character(value: object) -> str:
     """First unsafe character in plain data, as ``U+001B``; empty if there is none.
 
-    Unsafe are controls and surrogates.
+    Control characters and surrogates are unsafe.
     """
     if isinstance(value, str):
         found = None if value.isprintable() else _UNSAFE.search(value)
@@ -37,8 +37,8 @@ class InferenceEconError(Exception):
     message : str
         Text with the given value, the accepted values, and advice.
     option : str, optional
-        Option that caused the error, by its name in requests: ``request_rate`` for ``--request-rate``. None if no
-        single option caused it.
+        Option that caused the error, by its name in requests: ``request_rate`` for ``--request-rate``. The value is
+        None if no single option caused the error.
     """
 
     def __init__(self, message: str, option: str | None = None) -> None:
@@ -63,24 +63,24 @@ def of_option(option: str) -> Iterator[None]:
 
 
 class InputError(InferenceEconError):
-    """Invalid input. The message has the given value and the accepted values."""
+    """Error for an invalid input. The message has the given value and the accepted values."""
 
 
 class UnitError(InputError):
-    """Quantity with an unknown unit, a wrong dimension, or a number that is not finite."""
+    """Error for a quantity with an unknown unit, a wrong dimension, or a number that is not finite."""
 
 
 class UnknownNameError(InputError):
-    """Name that is not in the catalog. The message lists similar names."""
+    """Error for a name that is not in the catalog. The message lists similar names."""
 
 
 class SpecError(InputError):
-    """Mistakes in a specification file, each with file and line.
+    """Error that lists all mistakes in a specification file, with file and line.
 
     Parameters
     ----------
     mistakes : iterable of str
-        Texts with one line per mistake, each with ``file:line``.
+        Descriptions of the mistakes; each is one line and contains ``file:line``.
     """
 
     def __init__(self, mistakes: Iterable[str]) -> None:
@@ -94,7 +94,7 @@ class SpecError(InputError):
 
 
 class TooMuchError(InputError):
-    """Query that needs too much work. The message has the amount of work, the run time, and the input that reduces it.
+    """Error for a query that would take too long. The message has the run time, and the input to reduce.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class TooMuchError(InputError):
 
     def __init__(self, work: str, smaller: str, seconds: float | None = None) -> None:
         self.work, self.smaller, self.seconds = work, smaller, seconds
-        # The advice has twice the estimate, so that rounding does not cause a second rejection.
+        # The advice suggests twice the estimated time, so that rounding does not cause a second rejection.
         allowed = "" if seconds is None else f", or allow it: with inference_econ.allow(seconds={2.0 * seconds:.0f})"
         super().__init__(f"{work}; reduce {smaller}{allowed}")
 

@@ -1,9 +1,9 @@
-"""Results of queries, one module per command. ``report`` and ``cli`` have modules with the same names.
+"""Results of the commands, one module per command. ``report`` and ``cli`` have modules with the same names.
 
-Functions take a :class:`~inference_econ.engine.Setup` and the inputs of a query, and return a frozen dataclass. The
-method ``subjects`` of a result lists its deployments. ``report`` formats results.
+Each function takes a :class:`~inference_econ.engine.Setup` and the inputs of a query, and returns a frozen dataclass.
+The method ``subjects`` of a result lists its deployments. The package ``report`` formats results.
 
-Other packages import the modules of this package and of ``disaggregated`` (prefill and decode pools).
+Other packages may import the modules of this package and of its subpackage ``disaggregated``.
 """
 
 import lazy_loader

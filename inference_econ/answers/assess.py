@@ -60,16 +60,16 @@ Expected = Literal["faster", "as expected", "slower"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Assessment(Shown):
-    """Comparison of a measured deployment with Pareto frontiers and with the ideal bound."""
+    """Comparison of a measured deployment with predicted Pareto frontiers and with the ideal hardware bound."""
 
     page = "report.questions.assess:AssessmentPage"
 
     setup: Setup
     """Model, GPU, formats, price and fitted assumptions of the comparison."""
     requests: Requests | None
-    """Request lengths of the compared service; None if decode steps at a context are compared."""
+    """Request lengths of the measured service; None if only its decode steps are compared."""
     measured: OperatingPoint
-    """Measured operating point."""
+    """Measured operating point: GPUs, speed, batch, throughput and cost."""
     anywhere: Gap
     """Gap between the measured point and deployments of any number of GPUs, under the fitted profile."""
     same_size: Gap
@@ -79,14 +79,14 @@ class Assessment(Shown):
     predicted: ComparedPoint | None
     """Prediction for the measured GPUs, batch and layout. The fastest layout is used if the layout is not given.
 
-    None if decode steps are compared and the batch does not fit.
+    The value is None if decode steps are compared and the batch does not fit.
     """
     tried: int
-    """Number of layouts among which the predicted layout was selected [1]."""
+    """Number of layouts from which ``predicted`` was selected [1]."""
     parts: tuple[StepPart, ...]
     """Parts of the measured time per output token: predicted step, prefill of other requests, and unexplained time."""
     shortage: Shortage | None
-    """Reason why the prediction is missing, or why it has fewer concurrent requests than measured."""
+    """Missing memory, if the measured number of concurrent requests does not fit in the predicted layout; else None."""
     ttft_seconds: float | None = None
     """Measured mean time to first token [s]; None if unknown, and for decode steps."""
 
@@ -136,7 +136,7 @@ class Assessment(Shown):
 
     @property
     def gaps(self) -> dict[str, Gap]:
-        """Gaps to the frontiers, by the names that records use."""
+        """Gaps between the measured point and each frontier, by the name of the frontier in records."""
         return {"any_size": self.anywhere, "same_size": self.same_size, "ideal": self.ideal}
 
     @property
@@ -145,7 +145,7 @@ class Assessment(Shown):
         return [self.setup]
 
     def record(self) -> dict[str, object]:
-        """Return gaps and parts of the step as plain data."""
+        """Return the comparison with each frontier, and the parts of the step, as plain data."""
         gaps = self.gaps
         record = {
             **facts(
@@ -172,7 +172,7 @@ class Assessment(Shown):
         return without_unknown_costs(record, self.setup)
 
     def verdict_record(self) -> dict[str, object]:
-        """Return the verdicts on prediction and frontier as plain data, with the evidence for them."""
+        """Return the verdicts on the measured point as plain data, with the prediction errors behind them."""
         likely, (ttft, likely_ttft) = self.likely_seconds, self.predicted_ttft
         return {
             "compared_with": "decode steps" if self.requests is None else "services",
@@ -192,7 +192,7 @@ class Assessment(Shown):
     def records(self) -> list[dict[str, object]]:
         """Return one record per deployment, the measured point first.
 
-        Records have the time of each group of operators in a step.
+        Each record also has the step time by group of operators.
         """
         measured = asdict(self.measured)
         measured |= {"unexplained_seconds": self.unexplained_seconds}
@@ -235,7 +235,7 @@ def _point_record(point: ComparedPoint | None, gap: Gap) -> dict[str, object] | 
     return bounds.bounded(point.record(), bounds.ends(gap.instances(point), follows))
 
 
-#: Iterations that solve for concurrency and TTFT, because each depends on the other [1].
+#: Number of iterations that compute concurrency and TTFT, which depend on each other [1].
 _ROUNDS = 12
 
 
@@ -247,9 +247,9 @@ class _Flight(NamedTuple):
     requests_per_second: float
     """Completed requests [1/s]."""
     predicted: SteadyService
-    """Prediction at this concurrency, or at the largest concurrency that fits."""
+    """Predicted service at the measured concurrency, or at the largest concurrency that fits."""
     slots: int
-    """Largest number of concurrent requests that fits in the layout [1]."""
+    """Largest number of concurrent requests that fits in the predicted layout [1]."""
 
 
 def assess_service(
@@ -295,7 +295,7 @@ def assess_service(
     alike = Space(Pins(accelerators=chips))
     bound = replace(setup, assumptions=catalog.assumptions("ideal"), engines=())
     same_size = against(0.0, [Candidate(offer(setup, requests, alike))])
-    # A frontier of the setup has the same candidates.
+    # These are the same candidates as in the frontier of the setup.
     anywhere = against(0.2, market(setup, requests))
     ideal = against(0.8, [Candidate(offer(bound, requests, alike))])
     best = _fastest(offer(bound, requests, alike), flight.concurrency)
@@ -312,8 +312,8 @@ def assess_service(
 def _with_concurrency(candidate: Candidate, concurrency: float) -> Candidate:
     """Add a concurrency [1] to the loads of an aggregated candidate; return disaggregated candidates unchanged.
 
-    The search has only some concurrencies. A measured server between two of them could otherwise appear better than the
-    frontier.
+    A frontier has only some concurrencies. Without the measured concurrency, a server between two frontier points could
+    appear better than the frontier.
     """
     if candidate.pools is not None:
         return candidate
@@ -342,7 +342,7 @@ def _point_of(front: ServiceFrontier, index: int) -> SteadyService:
 
 
 def _point(service: Service, concurrency: float) -> SteadyService:
-    """State of a service at a concurrency. If this concurrency does not fit, it is the largest one that does."""
+    """State of a service at a concurrency; if this concurrency does not fit, at the largest concurrency that fits."""
     state = service.at(concurrency)
     return SteadyService(
         service.setup,
@@ -359,7 +359,7 @@ def _point(service: Service, concurrency: float) -> SteadyService:
 def _fastest(layouts: Services, concurrency: float) -> tuple[SteadyService, int]:
     """Fastest layout at a concurrency, and its maximum concurrency [1].
 
-    If no layout fits the concurrency, only layouts with the highest maximum concurrency compete.
+    If no layout fits the concurrency, the fastest of the layouts with the highest maximum concurrency is used.
     """
     services = [layouts.service(index) for index in range(len(layouts))]
     most = min(concurrency, max(service.slots for service in services))
@@ -369,10 +369,10 @@ def _fastest(layouts: Services, concurrency: float) -> tuple[SteadyService, int]
 
 
 def _flight(layouts: Services, observed: Observation) -> _Flight:
-    """Concurrency and request rate of one instance, from the measured time per output token and the TTFT.
+    """Derive concurrency and request rate of one instance from the measured time per output token and the TTFT.
 
-    If the TTFT was not measured, the predicted one is used. Requests that do not fit in memory queue, and the
-    concurrency excludes them.
+    If the TTFT was not measured, the predicted TTFT is used. Requests that do not fit in memory queue, so they do not
+    add to the request rate.
     """
     requests, steps = layouts.requests, layouts.requests.decode_steps
     answering = steps / observed.tokens_per_second
@@ -394,7 +394,7 @@ def _flight(layouts: Services, observed: Observation) -> _Flight:
 
 
 def _check(observed: Observation, concurrency: float) -> None:
-    """Raise InputError if an instance has less than one concurrent request."""
+    """Raise InputError if the measured values imply less than one concurrent request per instance."""
     if concurrency >= 1.0 - ROUNDING:
         return
     name, value = observed.fullness
@@ -415,7 +415,7 @@ def _operating_point(setup: Setup, requests: Requests, observed: Observation, fl
 
 
 def _shortage(setup: Setup, flight: _Flight) -> Shortage | None:
-    """Description of missing memory if the concurrent requests do not all fit; else None."""
+    """Missing memory, if the measured concurrent requests do not all fit in the predicted layout; else None."""
     if flight.concurrency <= flight.slots * (1.0 + ROUNDING):
         return None
     plans = replace(flight.predicted.plans, batch=np.array([flight.concurrency]))
@@ -431,7 +431,7 @@ def assess(
     *,
     progress: Progress | None = None,
 ) -> Assessment:
-    """Compare a measured deployment with its profile's frontier and the ideal bound (``inference_econ.assess``).
+    """Compare a measured deployment with the predicted frontier and the ideal bound (``inference_econ.assess``).
 
     Parameters
     ----------
@@ -481,7 +481,7 @@ def assess(
 def _assess_steps(
     setup: Setup, traffic: Traffic, observed: Observation, pins: Pins, progress: Progress | None
 ) -> Assessment:
-    """Compare decode steps at a context."""
+    """Compare measured decode steps at a context with predicted decode steps; see :func:`assess`."""
     accelerators = observed.instance_accelerators
     setup = replace(setup, context=traffic.mean_context, spread=traffic.spread)
     bound = replace(setup, assumptions=catalog.assumptions("ideal"))
@@ -493,8 +493,8 @@ def _assess_steps(
     def against(share: float, setting: Setup, grid: InstanceGrid) -> Gap:
         if progress is not None:
             progress(share, "frontiers")
-        # The grid includes the measured GPUs and batch. Without them, the measured point could appear better than the
-        # frontier.
+        # The grid includes the measured GPUs and batch. Without these values, the measured point could appear better
+        # than the frontier.
         wider = InstanceGrid(np.union1d(grid.accelerators, accelerators), np.union1d(grid.batch, batches), grid.layouts)
         front = compute(setting, wider, traffic=traffic)
         return gap(measured, setting, front, (front.tokens_per_second, front.dollars), front.point, subject)
@@ -523,14 +523,17 @@ def _assess_steps(
 
 
 def _batches(measured: OperatingPoint, pins: Pins) -> Array:
-    """Number of sequences in the fullest attention-DP group, rounded up, because it determines the step time."""
+    """Measured batch of an instance, rounded up to a multiple of each possible number of attention-DP groups [1].
+
+    The group with the most sequences determines the step time, so all groups are assumed to be that full.
+    """
     chips = measured.instance_accelerators
     groups = [number for number in range(1, chips + 1) if chips % number == 0 and number % pins.groups == 0]
     return np.unique([np.ceil(measured.instance_batch / number - ROUNDING) * number for number in groups])
 
 
 def _shortage_assess(setup: Setup, grid: InstanceGrid, batch: float) -> Shortage:
-    """Missing memory in the layout that comes closest to fitting."""
+    """Missing memory of the infeasible layout that needs the least additional memory."""
     lacking = []
     for some in candidates(setup, grid):
         short = np.nonzero((some.codes == memory.WEIGHTS) | (some.codes == memory.CACHE))

@@ -1,7 +1,7 @@
 """Capacity searches: find the fewest instances, or the largest load, that meet a condition.
 
-Conditions must be monotone: if N instances meet a condition, N + 1 instances must meet it too. If a load meets a
-condition, every smaller load must meet it.
+Conditions must be monotone: if N instances meet a condition, N + 1 instances must meet the condition too. If a load
+meets a condition, every smaller load must meet the condition.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ def fewest(
     *,
     gives_up: Callable[[int], bool] | None = None,
 ) -> int | None:
-    """Return the smallest number that meets a condition; None if there is none.
+    """Return the smallest integer that meets a condition; None if no integer up to ``most`` meets the condition.
 
     Parameters
     ----------
     is_met : callable
-        Condition.
+        Function that returns True for an integer that meets the condition.
     least, most : int
-        First and last number [1].
+        Smallest and largest integer to try [1].
     gives_up : callable, optional
-        Returns True for a number that fails, if all larger numbers would fail too.
+        Function that returns True for an integer that fails, if all larger integers would fail too.
 
     Notes
     -----
-    The number is doubled until it meets the condition, then bisected.
+    The search doubles the integer until it meets the condition, then bisects the last interval.
     """
     low = high = least
     while not is_met(high):
@@ -46,13 +46,13 @@ def fewest(
 
 
 def fewest_near(is_met: Callable[[int], bool], guess: int, count: int) -> int | None:
-    """Return the smallest number below ``count`` that meets a condition; None if there is none.
+    """Return the smallest integer from 0 to ``count`` - 1 that meets a condition; None if no integer does.
 
     The search starts from ``guess``.
 
     Notes
     -----
-    The distance from the guess is doubled until the condition changes. The interval is then bisected.
+    The search doubles the distance from the guess until the condition changes, then bisects the last interval.
     """
     low, high, step = -1, count, 1
     if is_met(guess):
@@ -68,15 +68,15 @@ def fewest_near(is_met: Callable[[int], bool], guess: int, count: int) -> int | 
 
 
 def most(is_met: Callable[[float], bool], least: float, limit: float, halvings: int) -> tuple[float, float]:
-    """Return the largest value found to meet a condition, and the smallest value found not to meet it.
+    """Bracket the largest value that meets a condition: a value that meets the condition, and a value that does not.
 
     Parameters
     ----------
     is_met : callable
-        Condition.
+        Function that returns True for a value that meets the condition.
     least, limit : float
         A value that meets the condition (or 0), and the largest value to try. If ``limit`` meets the condition, both
-        results are ``limit``.
+        returned values are ``limit``.
     halvings : int
         Number of bisections [1].
     """
@@ -92,30 +92,31 @@ def most(is_met: Callable[[float], bool], least: float, limit: float, halvings: 
 def bracket_capacity(
     over: Callable[[int], tuple[float, str]], guess: int, most: int, stride: float, *, rising: bool = True
 ) -> tuple[int, str]:
-    """Return the largest number that meets all SLOs, and the SLO that the next number misses.
+    """Return the largest load (integer) that meets all SLOs, and the SLO that a larger load misses.
 
-    If smaller numbers miss SLOs (``rising`` is False), return the smallest number that meets them. Return 0 if no
-    number does.
+    If small numbers miss SLOs (``rising`` is False), return the smallest integer that meets all SLOs. Return 0 if no
+    integer meets all SLOs.
 
     Parameters
     ----------
     over : callable
-        Returns ln(latency / SLO) and the name of the first missed SLO. The logarithm is at most 0 if all SLOs are met.
+        Function that returns ln(latency / SLO) and the name of the first missed SLO. The logarithm is at most 0 if all
+        SLOs are met.
     guess : int
-        First number to evaluate [1].
+        First integer to evaluate [1].
     most : int
-        Largest number [1].
+        Largest integer to evaluate [1].
     stride : float
-        Largest factor between two numbers in a row [1]. The factor applies until the search has numbers that meet and
-        miss the SLOs.
+        Largest ratio of two successive trial integers [1]. This limit applies until one trial meets the SLOs and one
+        trial misses an SLO.
     rising : bool
         True if larger numbers miss SLOs, False if smaller numbers do.
 
     Notes
     -----
-    The search makes few evaluations, because an evaluation may be a simulation. The number has the relative tolerance
-    :data:`NEAR`. Between a number that meets the SLOs and one that misses them, ln(latency / SLO) is interpolated
-    linearly. The next number is the one for which the interpolated value is 0.
+    The search makes few evaluations, because an evaluation may be a simulation. The result has the relative tolerance
+    :data:`NEAR`. ln(latency / SLO) is interpolated linearly between a trial that meets the SLOs and a trial that misses
+    an SLO. The next trial is the integer at which the interpolated value is 0.
     """
     kept = beyond = None
     binding, last = "", most if rising else 1
@@ -138,7 +139,7 @@ def bracket_capacity(
         gap, near = abs(kept[0] - beyond[0]), max(round(NEAR * min(kept[0], beyond[0])), 1)
         if gap <= near:
             return kept[0], binding
-        # The logarithm is nearly linear in the number. The limits keep the next number away from both ends of the
+        # The logarithm is nearly linear in the trial integer. The limits keep the next trial away from both ends of the
         # interval.
         step = min(max(round(gap * kept[1] / (kept[1] - beyond[1])), near, gap // 5), gap - min(near, gap // 2))
         number = kept[0] + (step if rising else -step)

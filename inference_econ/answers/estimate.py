@@ -22,11 +22,11 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.records.facts import without_unknown_costs
 from inference_econ.serving import Service
 
-#: Default numbers of concurrent requests [1]. The maximum that fits is added.
+#: Default numbers of concurrent requests [1]. The maximum concurrency that fits is added to them.
 USUAL_CONCURRENCY = (1, 8, 32, 64)
 #: Relative rounding error of a concurrency [1].
 _ROUNDING = 1e-9
-#: Number of deployments that are compared [1]. The one with the fewest GPUs is used.
+#: Number of cheap deployments that are compared [1]. The deployment with the fewest GPUs is used.
 _COMPARED = 50
 
 
@@ -37,7 +37,7 @@ class DeploymentEstimate(Shown):
     page = "report.questions.estimate:EstimatePage"
 
     states: ServiceFrontier
-    """Steady states of one replica, ascending in concurrency. Unlike on a frontier, some may be worse than others."""
+    """Steady states of one replica, in ascending order of concurrency. The states need not be Pareto-optimal."""
     replicas: int
     """Number of replicas that share the requests evenly [1]."""
     pick: SelectionRule
@@ -73,7 +73,7 @@ class DeploymentEstimate(Shown):
     def records(self) -> list[Mapping[str, Any]]:
         """Return one record per concurrency, with the ends of the 80% intervals.
 
-        Concurrency and request rate are totals over all replicas. The remaining values are for a single request or GPU.
+        Concurrency and request rate are totals over all replicas. All other values describe a single request or GPU.
         """
         rows: list[Mapping[str, Any]] = []
         for record, _ in self.states.bounded_points():
@@ -84,7 +84,7 @@ class DeploymentEstimate(Shown):
         return rows
 
 
-#: Fields that have one value per deployment.
+#: Record fields that have one value per deployment, so the records of single concurrencies omit them.
 _OF_LAYOUTS = (
     *("layout", "recipe", "kv", "speculation", "accelerators", "evidence", "measured_runs"),
     "aggregated_dollars_per_million_output_tokens",
@@ -96,27 +96,27 @@ def estimate(
 ) -> DeploymentEstimate:
     """Predict one deployment at some numbers of concurrent requests.
 
-    The smallest layout that fits the largest concurrency (64 by default) is used. The layout of this size with the
-    highest throughput is used.
+    The layout has the fewest GPUs that fit the largest concurrency (64 by default). Among layouts with this number of
+    GPUs, the layout with the highest throughput is used.
 
     Parameters
     ----------
     candidates : sequence of Candidate
         Aggregated layouts of one model on one GPU, with one setup per engine.
     concurrency : sequence of int
-        Concurrent requests of all replicas together [1]; by default 1, 8, 32, 64 and the maximum that fits.
+        Total numbers of concurrent requests over all replicas [1]; by default 1, 8, 32, 64 and the maximum that fits.
     replicas : int
         Number of replicas that share the requests evenly [1].
 
     Returns
     -------
     DeploymentEstimate
-        States in ascending order of concurrency. The TTFT is a mean without queueing.
+        Steady states in ascending order of concurrency. Their TTFT is a mean without queueing.
 
     Raises
     ------
     InputError
-        If a number is not positive, there are more replicas than requests, or there is no aggregated layout.
+        If a number is not positive, a concurrency is smaller than the number of replicas, or no layout is aggregated.
     NothingFitsError
         If no layout fits the requests; the message has the largest concurrency that fits.
 
@@ -182,9 +182,9 @@ def estimate_rate(
     candidates : sequence of Candidate
         Aggregated layouts; see :func:`estimate`.
     requests_per_second : float
-        Request rate of all replicas together [1/s].
+        Total request rate over all replicas [1/s].
     targets : Targets
-        SLOs that the layout meets.
+        SLOs that the deployment must meet.
     arrival_scv, progress
         See :func:`inference_econ.answers.deployments.recommend.recommend`.
     replicas : int, optional
@@ -211,7 +211,7 @@ def estimate_rate(
 
 
 def _states(candidate: Candidate, index: int, concurrency: np.ndarray[Any, Any]) -> ServiceFrontier:
-    """States of one layout at the given concurrencies [1], shape (n,)."""
+    """Compute the steady states of one layout at the given concurrencies [1], shape (n,)."""
     alone = candidate.services.take(np.array([index]))
     known = alone.states
     batch = np.exp(np.interp(np.log(concurrency), np.log(known.concurrency[0]), np.log(known.batch[0])))

@@ -1,4 +1,4 @@
-"""Breakdown of one step of a deployment: time, memory and energy, by part and operator."""
+"""Breakdown of one step of a deployment: time and energy by part and operator, and memory by use."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Explanation(Shown):
     layout : dict
         Parallelism degrees by the names of their options.
     batch : float
-        Number of sequences decoded together [1].
+        Number of sequences that the step processes [1].
     costs : StepCosts
         Time of each part of the step, arrays of shape (1,) [s].
     memory : Memory
@@ -65,21 +65,22 @@ class Explanation(Shown):
     dollars : float or None
         Cost of the step's tokens [USD per 1e6 tokens]; None without a price.
     operators : tuple of OperatorCosts
-        Rows of the operator table.
+        Work and time of each operator in the step.
     held : dict
-        Memory of one GPU by purpose; the entries add up to its capacity [B].
+        Memory of one GPU by use; the entries add up to the capacity of the GPU [B].
     prompt : float or None
         Prompt tokens per sequence in a prefill step [tokens]; None for a decode step.
     in_machines_seconds : float or None
-        Step time on ordinary machines of eight GPUs [s]. On these machines, the fast link connects only eight GPUs.
-        None if the fast link connects at most eight GPUs, or if machines have no network.
+        Step time if the fast link connected only eight GPUs, as in ordinary machines [s]. The value is None if the fast
+        link connects at most eight GPUs anyway, or if the machines have no network.
     streamed_bytes, paged_bytes : float
-        Weights, and KV cache, that each GPU reads from host memory per step [B].
+        Bytes of weights, and of KV cache, that each GPU reads from host memory per step [B].
     beside_seconds : float or None
-        Step time of a variant, for comparison [s]. If the assumptions store no KV cache, the variant stores one. If
-        contexts differ, the variant uses the mean context.
+        Step time for comparison [s]. If the assumptions recompute the KV cache, it is the step time with a stored KV
+        cache. If sequences have different contexts, it is the step time at the mean context.
     idle_joules : float or None
-        Idle energy of a GPU during the step [J], which excludes the energy of the operators. None without power data.
+        Energy that an idle GPU would use during the step [J]; the energy of operators is additional. The value is None
+        without power data.
     uncapped_seconds : float or None
         Step time without the power cap [s]; None without a cap.
     """
@@ -119,7 +120,7 @@ class Explanation(Shown):
 
     @property
     def streamed_seconds(self) -> float:
-        """Time to transfer the bytes that a step reads over the host link [s]."""
+        """Time to transfer the bytes that each GPU reads from host memory per step [s]."""
         if self.setup.assumptions.cpu.layers:
             return 0.0
         streamed = self.streamed_bytes + self.paged_bytes
@@ -132,7 +133,7 @@ class Explanation(Shown):
 
     @property
     def limited_by(self) -> str:
-        """Name of the largest part of the step, without the measured correction."""
+        """Name of the part that takes the most time of the step; the measured correction does not count as a part."""
         understood = [name for name in self.costs.parts if name != MEASURED]
         return max(understood, key=lambda name: float(self.costs.parts[name][0]))
 
@@ -142,7 +143,7 @@ class Explanation(Shown):
         return float(mfu(self.setup, self.accelerators, self.batch, self.seconds, prompt=self.prompt))
 
     def subjects(self) -> tuple[Instances]:
-        """The explained deployment."""
+        """Return the explained deployment, for which prediction errors can be looked up."""
         isl = None if self.prompt is None else self.setup.context + self.prompt
         layouts = [recorded_key(self.layout)]
         return (Instances(self.setup, [self.accelerators], [self.batch], isl, layouts=layouts),)
@@ -190,9 +191,9 @@ class Explanation(Shown):
         return bounds.bounded(record, self._ends())
 
     def _ends(self) -> bounds.Ends:
-        """Factors from columns to the ends of their 80% intervals [1].
+        """Factors that convert predicted columns into the ends of their 80% intervals [1].
 
-        None for prefill steps, because no server reports their time.
+        The factors are None for prefill steps, because no server reports the time of a prefill step.
         """
         (instances,) = self.subjects()
         return bounds.PREFILL if self.prompt is not None else bounds.ends(instances, bounds.STEP)
@@ -200,7 +201,7 @@ class Explanation(Shown):
     def records(self) -> list[Mapping[str, Any]]:
         """Return one record per operator group, and one for the whole step.
 
-        Only the record of the whole step has an interval.
+        Only the record of the whole step has an 80% interval.
         """
         total = self.seconds
         ends = {"seconds": self._ends()["step_seconds"]}
@@ -241,7 +242,7 @@ def explain(
     shared_prefix : float
         Tokens of the context that all sequences share [tokens].
     spread : float
-        Width of the range of contexts while outputs are generated, around the given context [tokens].
+        Width of the range of contexts of the sequences, around the given context [tokens].
     contexts : tuple of (float, int)
         Different contexts [tokens], each with its number of sequences [1]; they replace ``context`` and the batch.
 
@@ -315,9 +316,9 @@ def explain(
 def _with_energy(
     setup: Setup, rows: Sequence[OperatorCosts], seconds: float
 ) -> tuple[float | None, tuple[OperatorCosts, ...]]:
-    """Idle energy of one GPU during a step [J], and operators with their energy in addition to it.
+    """Idle energy of one GPU during a step [J], and the operators with the additional energy of each operator.
 
-    If the GPU would exceed its power limit, its clock is lower, and the energy of each operator is reduced by the same
+    If the GPU would exceed its power limit, it lowers its clock, and the energy of all operators is reduced by the same
     factor.
     """
     chip, total = chip_power(setup.hardware), sum(row.joules or 0.0 for row in rows)
@@ -388,12 +389,12 @@ def stepped(
 
 
 def _with_batch(pins: Pins, contexts: Contexts) -> Pins:
-    """Parallelism degrees, with a batch equal to the number of sequences in ``contexts``.
+    """Copy of ``pins`` whose batch is the number of sequences in ``contexts``.
 
     Raises
     ------
     InputError
-        If a length or a number of sequences is out of range, or the given batch differs.
+        If a length or a number of sequences is out of range, or if ``pins`` has another batch.
     """
     for length, count in contexts:
         if not (1 <= length <= _MOST and 1 <= count <= _MOST_SEQUENCES):
@@ -408,9 +409,9 @@ def _with_batch(pins: Pins, contexts: Contexts) -> Pins:
 
 
 def _fewer_copies(setup: Setup, deployment: plans.Plans, weights: float, room: float) -> str:
-    """Text with the number of redundant experts that would fit.
+    """Advice with the number of redundant experts that would fit in memory.
 
-    The text is empty if the query has no redundant experts, or if fewer redundant experts would not help.
+    The advice is empty if the query has no redundant experts, or if fewer redundant experts would not help.
     """
     assumed, ranks = setup.assumptions, deployment.ep
     if not assumed.experts.redundant or ranks is None:
@@ -447,12 +448,12 @@ def _does_not_fit(setup: Setup, deployment: plans.Plans, needed: memory.Memory, 
 
 
 def quantities_of(explanation: Explanation) -> tuple[Quantity, ...]:
-    """Names of the server latencies that have the same prediction errors as this step; empty for prefill."""
+    """Names of the server latencies whose prediction errors apply to this step; empty for prefill."""
     return ("tpot",) if explanation.prompt is None else ()
 
 
 def shown_parts(explanation: Explanation) -> list[tuple[str, float]]:
-    """Parts of the step that take time [s], the largest first; the measured correction is last."""
+    """Names and times [s] of the parts of the step, the longest first; the measured correction is last."""
     parts = sorted(seconds_by_part(explanation.costs).items(), key=lambda item: (item[0] == MEASURED, -item[1]))
     return [(name, seconds) for name, seconds in parts if seconds > 0 or (name == MEASURED and seconds)]
 
@@ -481,7 +482,7 @@ def ridge(setup: Setup, unit: str) -> float:
 
 
 def _energy_record(explanation: Explanation) -> dict[str, float | None]:
-    """Energy and power of a step as plain data; null without power data."""
+    """Return the energy and power of a step as plain data; the values are None without power data."""
     joules, tokens = explanation.joules, explanation.batch * (explanation.prompt or 1.0)
     if joules is None:
         return dict.fromkeys(("board_watts", "step_joules", "idle_joules", "joules_per_token"))

@@ -25,12 +25,12 @@ _LONGEST = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class FittingInstance:
-    """Instance that fits a model.
+    """Instance of one size in which a model fits.
 
     Attributes
     ----------
     service : Service
-        Layout that fits the most requests. If the query sets no engine, it has the engine that fits the most.
+        Layout that fits the most concurrent requests, among all engines unless the query sets one.
     largest_context : int
         Input plus output of the longest single request that fits [tokens].
     cached_tokens : int
@@ -44,7 +44,7 @@ class FittingInstance:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Fits(Shown):
-    """Instances that fit a model, smallest first.
+    """Instances in which a model fits, smallest first.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Fits(Shown):
 
     @property
     def setups(self) -> Sequence[Setup]:
-        """Setup of each size."""
+        """Setup of each instance size."""
         return [fit.service.setup for fit in self.instances]
 
     def record(self) -> dict[str, Any]:
@@ -114,13 +114,13 @@ def fits(setup: Setup, traffic: Traffic | Requests, space: Space | None = None, 
     Returns
     -------
     Fits
-        Instance sizes that fit the longest request and the concurrency.
+        Instances in which the longest request and the concurrency fit, one per number of GPUs.
 
     Raises
     ------
     NothingFitsError
-        If no size fits. The message has the missing memory, and the smallest instance across several machines that
-        would fit.
+        If the model fits in no instance. The message has the missing memory, and the smallest instance across several
+        machines in which the model would fit.
 
     Examples
     --------
@@ -148,12 +148,12 @@ def fits(setup: Setup, traffic: Traffic | Requests, space: Space | None = None, 
 
 
 def _of_sizes(setup: Setup, requests: Requests, space: Space, concurrency: int) -> Fits:
-    """Instances of a space that fit the longest request and the concurrency.
+    """Find the instances of a search space in which the longest request and the concurrency fit.
 
     Raises
     ------
     NothingFitsError
-        If there are none.
+        If no instance fits.
     """
     held: dict[int, Service] = {}
     # Layouts that fit the model. If the query sets no engine, there is one entry per engine.
@@ -165,7 +165,7 @@ def _of_sizes(setup: Setup, requests: Requests, space: Space, concurrency: int) 
         except (InputError, NothingFitsError) as reason:
             reasons.append(reason)
     if not services:
-        # If no engine has a layout that fits, report first what any engine would lack.
+        # If no engine has a layout that fits, first report problems that do not depend on the engine.
         offer(setup, requests, space)
         raise reasons[0]
     for layouts in services:

@@ -17,7 +17,7 @@ from inference_econ.inputs import Traffic
 from inference_econ.search import Frontier, Sampling, compute
 from inference_econ.search.fastest import fastest
 
-#: Largest accepted number of GPUs and largest batch [1].
+#: Largest accepted number of GPUs, and largest accepted batch [1].
 _MOST = 1e12
 #: Largest instance of a grid [GPUs].
 _LARGEST_INSTANCE = 2.0**18
@@ -43,16 +43,16 @@ def decode_frontier(
     space : Space, optional
         Deployments to search; by default all with integer parallelism degrees.
     speculation : Speculation, optional
-        Speculative decoding. Plain decoding is used where it is faster.
+        Speculative decoding. Plain decoding is used for deployments in which speculation is slower.
     sampling : Sampling, optional
-        Search only the points of a logarithmic scan, as in Erdil (2025). By default the search is exact.
+        Restrict the search to the points of a logarithmic scan, as in Erdil (2025). By default, the search is exact.
     progress : callable, optional
         Receives the completed share of the work.
 
     Returns
     -------
     Frontier
-        Slowest and cheapest point first.
+        Pareto-optimal points, the slowest and cheapest first.
 
     Raises
     ------
@@ -89,12 +89,12 @@ def decode_frontier(
 
 
 def make_grid(setup: Setup, space: Space) -> grids.InstanceGrid:
-    """Grid of the instances in a space, for a setup.
+    """Create the grid of instances that a search space allows for a setup.
 
     Raises
     ------
     InputError
-        If fixed parallelism degrees contradict each other, the model, the instance limit or the kind of grid.
+        If fixed parallelism degrees contradict each other, the model, the largest instance or the kind of grid.
     NothingFitsError
         If the weights do not fit in the largest allowed instance.
     """
@@ -138,7 +138,7 @@ def make_grid(setup: Setup, space: Space) -> grids.InstanceGrid:
 def best_step_seconds(
     setup: Setup, accelerators: npt.ArrayLike, batch: npt.ArrayLike, *, new_tokens: int = 1, pipeline: bool = False
 ) -> np.ma.MaskedArray[tuple[int, ...], np.dtype[np.float64]]:
-    """Time of one decode step in the fastest layout, for each instance [s].
+    """Time of one decode step in the fastest layout, for each instance size and batch [s].
 
     Parameters
     ----------

@@ -29,21 +29,21 @@ _MOST = 100_000_000
 
 @dataclass(frozen=True, slots=True)
 class IntensitySweep:
-    """One operator, or the whole step, at each value of the swept variable.
+    """Arithmetic and memory traffic of one operator, or of the whole step, at each value of the swept variable.
 
     Attributes
     ----------
     name, unit : str
-        Operator name, and its math unit; both empty for the whole step. Several rows may have the same name.
+        Name of the operator, and compute unit on which it runs; both empty for the whole step.
     flop, moved_bytes, compute_seconds, memory_seconds, worked_seconds : ndarray, shape (n,)
         Arithmetic [FLOP] and memory traffic [B] of one GPU. Time of the arithmetic alone, of the memory traffic alone,
         and of both with overlap [s]. Network time and launch overhead are excluded.
     turns_at : float or None
-        Smallest integer value of the variable from which the limit is ``bound``; None if all values have the same
-        limit.
+        Smallest integer value of the variable above which the limit remains :attr:`bound`; None if the limit is the
+        same at all values.
     closed_form : float or None
-        Estimate of ``turns_at`` from the GPU's peak rates and weight traffic alone. None for operators without weights,
-        or if the context varies.
+        Estimate of ``turns_at`` from the GPU's peak rates and weight traffic alone. The value is None for operators
+        without weights, and if the context is the variable.
     """
 
     name: str
@@ -58,7 +58,7 @@ class IntensitySweep:
 
     @property
     def bound(self) -> str:
-        """Limit of the operator's speed at the largest value of the variable: ``compute`` or ``memory``."""
+        """Resource that limits the operator at the largest value of the variable: ``compute`` or ``memory``."""
         return "compute" if self.compute_seconds[-1] >= self.memory_seconds[-1] else "memory"
 
     @property
@@ -87,15 +87,16 @@ class Intensity(Shown):
     values : ndarray, shape (n,)
         Values of the variable, in powers of two [1], [tokens].
     batch : float
-        Number of decoded sequences [1]; the first value if the batch varies.
+        Number of decoded sequences [1]; the first of ``values`` if the batch is the variable.
     prompt : float or None
-        Prompt tokens per sequence and step [tokens]; the first value if they vary, None for a decode step.
+        Prompt tokens per sequence and step [tokens]; the first of ``values`` if they are the variable. The value is
+        None for a decode step.
     operators : tuple of IntensitySweep
         Operators that have both arithmetic and memory traffic, in the order of a step.
     step : IntensitySweep
         Sum of all operators, including those without arithmetic.
     room : float or None
-        Largest integer value of the variable that fits in memory; None if all swept values fit.
+        Largest integer value of the variable at which the deployment fits in memory; None if it fits at all values.
     sparsity : float
         Number of experts divided by active experts per token, in the sparsest layers [1]; 1 for dense models.
     """
@@ -124,7 +125,7 @@ class Intensity(Shown):
         return [self.setup]
 
     def record(self) -> dict[str, Any]:
-        """Return the result as plain data. The intensity is null where there is no memory traffic."""
+        """Return the result as plain data. The arithmetic intensity is None where there is no memory traffic."""
         setup = self.setup
         units = dict.fromkeys(unit for sweep in self.operators for unit in sweep.unit.split("+"))
         return {
@@ -179,13 +180,13 @@ def intensity(
     most : float, optional
         Largest value of the variable; by default 16,384 sequences, 1,048,576 tokens of context or 65,536 prompt tokens.
     context, prompt, cut, spread
-        See :func:`inference_econ.explain`. Do not set the variable.
+        See :func:`inference_econ.explain`. Do not set the argument that is the variable.
 
     Returns
     -------
     Intensity
-        Sweep of each operator and of the step, with the largest value that fits in memory. Larger values are calculated
-        as if the GPU had more memory.
+        Sweep of each operator and of the whole step, with the largest value that fits in memory. Larger values are
+        calculated as if the GPU had more memory.
 
     Raises
     ------
@@ -199,8 +200,8 @@ def intensity(
     -----
     An operator is compute-bound if its arithmetic takes at least as long as its memory traffic, at the assumed rates of
     its kernels. The step is compute-bound if the sum of the arithmetic times is at least the sum of the memory times.
-    Bisection over integers finds the turning point, between the last two swept values that have different limits. If
-    tile effects cause further changes below that point, they are ignored.
+    Bisection over integers finds the turning point between the last two swept values that have different limits.
+    Changes of the limit at smaller values, which tile effects may cause, are ignored.
 
     Examples
     --------
@@ -212,7 +213,7 @@ def intensity(
     context, prompt = 1.0 if over == "context" else context, 1.0 if over == "prompt" else prompt
     served, deployment = stepped(setup, pins, context=context, prompt=prompt, cut=cut, spread=spread)
     varied, most = _Varied(served, deployment, over, cut), most or _USUAL_MOST[over]
-    # The values are powers of two, followed by the largest value.
+    # The swept values are powers of two, followed by the largest value.
     values = np.append(2.0 ** np.arange(np.ceil(np.log2(most))), np.floor(most))
     last = float(values[-1])
     closed = {} if over == "context" else _closed_forms(*varied.at(last), last)
@@ -235,7 +236,7 @@ def intensity(
 
 @dataclass(frozen=True, eq=False)
 class _Varied:
-    """One deployment, with a variable batch, context or prompt length."""
+    """One deployment, of which the batch, the context or the prompt length is varied."""
 
     setup: Setup
     deployment: Plans
@@ -243,7 +244,7 @@ class _Varied:
     cut: TensorLayout
 
     def at(self, value: float) -> tuple[Setup, Plans]:
-        """Setup and deployment at a value, shape (1,)."""
+        """Return the setup and the deployment at a value of the variable, shape (1,)."""
         if self.over == "context":
             return replace(self.setup, context=value), self.deployment
         if self.over == "prompt":
@@ -252,9 +253,9 @@ class _Varied:
 
     @cached_property
     def by_name(self) -> Callable[[float], Mapping[str, Sequence[OperatorCosts]]]:
-        """Function from a value of the variable to the operator table, grouped by name.
+        """Function that returns the operators of the step at a value of the variable, grouped by name.
 
-        Operator tables are cached by value.
+        The function caches its results by value.
         """
 
         @cache
@@ -267,12 +268,18 @@ class _Varied:
         return rows
 
     def rows(self, name: str, value: float) -> Sequence[OperatorCosts]:
-        """Rows of an operator in all kinds of layers. If the name is empty, all rows."""
+        """Costs of an operator in each kind of layer, at a value of the variable.
+
+        If the name is empty, the costs of all operators are returned.
+        """
         groups = self.by_name(value)
         return groups.get(name, ()) if name else [row for rows in groups.values() for row in rows]
 
     def swept(self, name: str, values: Array, closed_form: float | None = None) -> IntensitySweep:
-        """Sweep of an operator with its turning point. If the name is empty, sweep of the whole step."""
+        """Sweep an operator over values of the variable, and find its turning point.
+
+        If the name is empty, sweep the whole step.
+        """
         rows = [self.rows(name, value) for value in values.tolist()]
 
         def computes(value: float) -> bool:
@@ -292,13 +299,13 @@ class _Varied:
         return IntensitySweep(name, "+".join(units), flop, moved, compute, memory_seconds, together, turn, closed_form)
 
     def fits(self, value: float) -> bool:
-        """True if a value of the variable fits in memory."""
+        """True if the deployment fits in memory at a value of the variable."""
         setup, plans = self.at(value)
         return int(np.ravel(setup.reasons(plans, self.cut))[0]) == memory.FITS
 
 
 def _check(over: Axis, most: float | None, values: Mapping[str, float | None]) -> None:
-    """Reject an unknown variable, a variable without values, or a variable that is also given as an input."""
+    """Reject an unknown variable, a largest value out of range, or a variable that is also given as an input."""
     if over not in _USUAL_MOST:
         raise InputError(f"over: got {over!r}; allowed: {', '.join(_USUAL_MOST)}")
     if values[over] is not None:
@@ -318,9 +325,9 @@ def _bisected(low: float, high: float, holds: Callable[[float], bool]) -> float:
 def _closed_forms(setup: Setup, deployment: Plans, value: float) -> Mapping[str, float]:
     """Values of the variable at which operators with weights become compute-bound [1], by operator name.
 
-    The calculation uses only peak rates and weight traffic. Tokens are multiplied only by some of the weights: an
-    expert processes the tokens that are routed to it, and a weight copy processes the tokens of its group. The share of
-    tokens is computed once, at a large number of tokens.
+    The calculation uses only peak rates and weight traffic. A weight processes only some of the tokens: an expert
+    processes the tokens that are routed to it, and a weight copy processes the tokens of its attention-DP group. This
+    share of the tokens is computed once, at a large number of tokens.
     """
     work = setup.work(deployment)
     forms: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""Layouts of a model as services, with an optional limit on concurrent requests."""
+"""Layouts of a model on a GPU as services, with an optional limit on concurrent requests."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def with_slots(layouts: Services, slots: int) -> Services:
     Returns
     -------
     Services
-        Layouts with steady states up to the limit.
+        The same layouts, with steady states up to the concurrency limit.
 
     Raises
     ------
@@ -73,13 +73,13 @@ def with_slots(layouts: Services, slots: int) -> Services:
 
 
 def check_space(setup: Setup, space: Space) -> None:
-    """Reject fixed parallelism degrees that are known to be invalid before the search.
+    """Reject fixed parallelism degrees whose error can be found before the search.
 
     Raises
     ------
     InputError
-        If a parallelism degree is not an integer, or degrees contradict each other, the model, the engines or the
-        largest instance.
+        If a parallelism degree is not an integer, or if degrees contradict each other, the model, the engines or the
+        limit on the instance size.
     """
     pins, largest = space.pins, space.max_accelerators
     if space.grid == "whole":
@@ -96,9 +96,9 @@ def check_space(setup: Setup, space: Space) -> None:
 
 
 def refuse_impossible(setup: Setup, space: Space) -> None:
-    """Reject fixed parallelism degrees that do not divide the model, independent of memory.
+    """Reject fixed parallelism degrees that do not divide the model, without a check of memory.
 
-    Degrees are checked alone, then together.
+    Each degree is checked separately, then all degrees are checked together.
 
     Raises
     ------
@@ -116,9 +116,9 @@ def refuse_impossible(setup: Setup, space: Space) -> None:
 
 
 def deployments(setup: Setup, pins: Pins) -> plans.Plans:
-    """Layouts with the fixed parallelism degrees, shape (n,).
+    """List the layouts with the given parallelism degrees, shape (n,); degrees that are not given are 1.
 
-    If expert parallelism is not fixed, all divisors of the number of ranks are included.
+    If expert parallelism is not given, the list includes all divisors of the number of ranks.
     """
     tp, dp, pp, batch = pins.tp or 1, pins.dp or 1, pins.pp or 1, pins.batch or 1.0
     if pins.accelerators is not None and pins.accelerators != tp * dp * pp:
@@ -207,16 +207,16 @@ def offer(
 
 
 def cpu_layers_advice(setup: Setup, start: str = "; one") -> str:
-    """Return advice with the smallest number of CPU layers with which a model fits on one desktop GPU.
+    """Return advice with the smallest number of layers that the CPU must compute so that a model fits one desktop GPU.
 
-    The text is empty if CPU layers do not help.
+    The text is empty if layers on the CPU are not possible or not sufficient.
 
     Parameters
     ----------
     setup : Setup
         Model, GPU and formats. The context of the setup must fit.
     start : str
-        Words at the start of the returned text.
+        Words with which the returned advice starts.
     """
     layers, link = setup.model.layers, setup.hardware.host_link_bytes_per_second_one_way
     if not (setup.hardware.desk and link and any(engine.name == "llama_cpp" for engine in setup.engines)):

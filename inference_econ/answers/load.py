@@ -44,7 +44,7 @@ from inference_econ.serving.simulation import simulator
 
 #: Default loads, as shares of the capacity of the fleet [1].
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.05, 1.2)
-#: Name of the input that a user can shorten to reduce the run time.
+#: Name of the input that a user can shorten to reduce the run time: the list of request rates.
 _LOADS = "requests_per_second"
 #: Run time of the analytical model per load, additional time per concurrent request [s], and memory per simulated
 #: request [B].
@@ -58,14 +58,14 @@ class LoadPoint:
     Attributes
     ----------
     sheet : Sheet
-        Costs of tokens, cost of the fleet, and load of one instance.
+        Costs of the tokens and of the fleet, and load of one instance.
     kept : float or None
-        Share of completed requests that meet all SLOs [1]; None without SLOs. If a confidence is set, the SLOs include
-        its margin.
+        Share of completed requests that meet all SLOs [1]; None without SLOs. If a confidence is set, the stricter SLOs
+        with its safety margin apply.
     simulated : Trace or None
-        Simulation of one instance at this load; None if there was none.
+        Simulation of one instance at this load; None if the load was not simulated.
     chances : Chances
-        Probability that each SLO is met, at the percentile of the SLO.
+        Probability that each SLO is met at its percentile.
     closed : Loaded
         Load of one instance, as the analytical model predicts it. Outside the validated range of this model, ``sheet``
         has the simulated load instead.
@@ -105,7 +105,7 @@ class LoadPoint:
         return sum(self.simulated.hit_rates.values())
 
     def record(self, targets: Targets) -> dict[str, object]:
-        """Return the load as plain data, with the latencies at the SLO percentiles; unbounded latencies are null."""
+        """Return the results as plain data, with latencies at the SLO percentiles; unbounded latencies are None."""
         bill = self.sheet
         record: dict[str, object] = {
             **bounded_load(bill.service, self.load, bill.replicas, targets),
@@ -135,7 +135,8 @@ class LoadCurve(Shown):
     arrival_scv : float
         Assumed squared coefficient of variation of the interarrival times [1].
     bursts : Burstiness or None
-        Comparison of the fleet under the assumed and under other arrivals; None without simulations.
+        Comparison of the fleet under the assumed arrivals with the fleet under other arrivals; None if simulations are
+        off.
     pick : SelectionRule
         Rule that selected the layout.
     """
@@ -182,7 +183,7 @@ def load(
 ) -> LoadCurve:
     """Evaluate a fleet of one layout under several loads (``inference_econ.load``).
 
-    The fleet has the layout with the cheapest tokens.
+    The fleet uses the layout with the lowest cost per token, within the SLOs if possible.
 
     Parameters
     ----------
@@ -199,7 +200,7 @@ def load(
     Returns
     -------
     LoadCurve
-        One result per load, in the given order. The result includes the effect of bursts, unless simulations are off.
+        One point per load, in the given order. The effect of bursts is included, unless simulations are off.
 
     Raises
     ------
@@ -234,10 +235,9 @@ def load(
 
 
 def usual_service(several: Sequence[Services], targets: Targets) -> tuple[Service, SelectionRule]:
-    """Layout with the highest throughput per dollar within the SLOs, and a description of this rule.
+    """Select the layout with the highest throughput per dollar within the SLOs, and describe this selection rule.
 
-    If no layout meets the SLOs, the rule ignores the SLOs. At similar cost, simpler deployments are preferred. A layout
-    runs under the engine of its candidate.
+    If no layout meets the SLOs, the rule ignores the SLOs. At similar cost, simpler deployments are preferred.
     """
     rates, kept = [promised_rates(layouts, targets) for layouts in several], ""
     reached = any(rate.any() for rate in rates)
@@ -277,7 +277,7 @@ def sweep(
     replicas : int
         Instances that share the load evenly [1].
     targets : Targets, optional
-        SLOs. Percentiles apply to P(SLO met), but not to the share of requests that meet the SLOs.
+        SLOs. Their percentiles matter for P(SLO met), but not for the share of requests that meet the SLOs.
     arrival_scv : float
         Squared coefficient of variation of the interarrival times of the fleet [1].
     simulate : bool, optional
@@ -289,14 +289,14 @@ def sweep(
     Returns
     -------
     list of LoadPoint
-        One result per rate, in the given order.
+        One point per request rate, in the given order.
 
     Raises
     ------
     InputError
-        If a rate is not positive, or there is none.
+        If a rate is not positive, or the list of rates is empty.
     TooMuchError
-        If there are too many rates.
+        If the evaluation of all rates would take too long.
     """
     if requests_per_second is None:
         most = replicas * service.most_requests_per_second
@@ -354,7 +354,7 @@ _SIMULATED = {
 def load_sweep_record(
     points: Sequence[LoadPoint], targets: Targets, records: Sequence[Mapping[str, Any]]
 ) -> dict[str, object]:
-    """A fleet and its loads as plain data; unbounded latencies are null."""
+    """Return a fleet and its loads as plain data; unbounded latencies are None."""
     first = points[0].sheet
     return {
         **service_record(first.service, first.replicas, *(point.load for point in points)),

@@ -43,7 +43,7 @@ class Conversation:
     think_seconds : float
         Mean time between a response and the next turn of the user [s].
     lifetime_seconds : float
-        Longest time that the cache of a turn is wanted for reuse [s].
+        Longest time for which the KV cache of a turn should be stored for reuse [s].
     system_tokens : float
         Length of the system prompt that all users share [tokens].
     replicas : int
@@ -55,8 +55,8 @@ class Conversation:
     Raises
     ------
     InputError
-        If there is less than one turn, a length or time is negative, or a lifetime is unlimited. Also if a round-robin
-        router has a fractional number of turns, or the routing is unknown.
+        If a conversation has less than one turn, a length or time is negative, the lifetime is unlimited, or the
+        routing is unknown. Round-robin routing also requires an integer number of turns.
     """
 
     turns: float
@@ -77,7 +77,7 @@ class Conversation:
         self.mean(1.0)
 
     def mean(self, returning: float) -> prefix_cache.Turns:
-        """Mean request, if a turn finds the cache of the previous turn with the probability ``returning`` [1]."""
+        """Mean request, if each turn finds the cache of the previous turn with probability ``returning`` [1]."""
         return prefix_cache.turns(
             self.turns, self.user_tokens, self.answer_tokens, system_tokens=self.system_tokens, returning=returning
         )
@@ -88,7 +88,7 @@ class Conversation:
         return self.replicas > 1 and self.routing == "round_robin"
 
     def found(self, lifetime_seconds: float) -> prefix_cache.Turns:
-        """Mean request, if the cache evicts entries that are unused for ``lifetime_seconds`` [s]."""
+        """Mean request of a conversation, if the cache evicts entries that are unused for ``lifetime_seconds`` [s]."""
         if not self.scattered:
             return self.mean(float(prefix_cache.returning(lifetime_seconds, self.think_seconds)))
         return routing.scattered_turns(
@@ -97,7 +97,7 @@ class Conversation:
         )  # fmt: skip
 
     def stored_tokens(self, requests_per_second: float, lifetime_seconds: float) -> float:
-        """Tokens that an instance's cache stores for later reuse [tokens], at a request rate of the instance [1/s]."""
+        """Tokens in the cache of an instance, at the instance's request rate [1/s] and a lifetime [s] [tokens]."""
         lengths = requests_per_second, self.turns, self.user_tokens, self.answer_tokens
         if self.scattered:
             return routing.scattered_tokens(*lengths, self.replicas, lifetime_seconds=lifetime_seconds, **self._pauses)
@@ -124,13 +124,14 @@ class TierReuse:
     Attributes
     ----------
     lifetime_seconds : float
-        Time until the tier evicts an unused entry [s]; shorter than wanted if the capacity is too small.
+        Time until the tier evicts an unused entry [s]; shorter than the requested lifetime if the capacity is too
+        small.
     needed_bytes : float
-        Capacity that the wanted lifetime needs [B].
+        Capacity that the requested lifetime would need [B].
     returning : float
         Share of turns for which the replica still has the cache of the previous turn [1].
     cached_tokens : float
-        Number of prompt tokens that are cache hits, for the mean prompt [tokens].
+        Number of cache-hit tokens in the mean prompt [tokens].
     hit_rate : float
         Share of all prompt tokens that are cache hits [1].
     """
@@ -154,14 +155,14 @@ def reuse(
     requests_per_second : float
         Rate at which turns of all conversations arrive at the instance [1/s].
     capacity_bytes : float
-        Capacity [B].
+        Capacity of the cache [B].
     bytes_per_token : float
-        KV cache per token [B].
+        KV-cache size per token [B].
 
     Returns
     -------
     TierReuse
-        Cache hits, and the capacity that the wanted lifetime would need.
+        Cache hits, and the capacity that the requested lifetime would need.
 
     Raises
     ------
@@ -199,19 +200,18 @@ class Reading:
     seconds : float
         Time to read the prefix [s].
     dollars_per_million : float
-        Cost of reading the prefix, if the GPUs wait for it [USD per 1e6 tokens]. The true cost is lower if reads
-        overlap with other work.
+        Cost of the time that the GPUs wait for the read [USD per 1e6 tokens]. The true cost is lower if reads overlap
+        with other work.
     ttft_seconds : float
         Time to read the prefix and then prefill the new tokens [s].
     utilization : float
         Share of the tier's bandwidth that is used if every request reads its prefix from the tier [1].
     break_even_tokens : float
-        Prefix length above which reading is faster than recomputing [tokens]; ``inf`` if it exceeds a million.
+        Prefix length from which reading is faster than recomputing [tokens]; ``inf`` above a million tokens.
     reuse : TierReuse or None
-        Reuse in conversations; None without conversations.
+        Reuse of cached conversations in this tier; None if the query has no conversations.
     hit_rate : float or None
-        Share of prompt tokens that simulated sessions find in this tier, but not in a faster one [1]; None if not
-        simulated.
+        Share of prompt tokens that are read from this tier because no faster tier has them [1]; None if unknown.
     """
 
     tier: str
@@ -241,9 +241,9 @@ class Offloading(Shown):
     requests_per_second : float
         Request rate of the instance [1/s].
     conversation : Conversation or None
-        Conversations from which the lengths follow; None if lengths were given.
+        Conversations that determine the lengths; None if the query gives lengths.
     bytes_per_prefix : float
-        KV cache of the prefix, without copies [B].
+        KV-cache size of the prefix, without copies on several GPUs [B].
     computing_seconds : float
         Time that the prefix adds to a prefill when it is recomputed [s].
     computing_dollars_per_million : float
@@ -251,12 +251,12 @@ class Offloading(Shown):
     ttft_seconds : float
         TTFT without a cache [s].
     holding_dollars_per_million_hour : float
-        Cost of keeping tokens in HBM for one hour [USD per 1e6 tokens]. The cost is divided in proportion to
-        KV-cache memory.
+        Cost of keeping tokens in HBM for one hour [USD per 1e6 tokens]. The price of the instance is divided by the
+        tokens that fit in its KV-cache memory.
     readings : tuple of Reading
-        Results per tier: HBM first, then the requested tiers.
+        Read times and costs of each tier: HBM first, then the requested tiers.
     traffic : str or None
-        Name of the workload whose sessions are simulated.
+        Name of the workload whose sessions are simulated; None without such a workload.
     """
 
     page = "report.questions.prefix_cache:PrefixCachePage"
@@ -283,7 +283,7 @@ class Offloading(Shown):
         return kv_bytes_per_sequence(setup.model, setup.precision, tokens, setup.assumptions) / tokens
 
     def subjects(self) -> tuple[Instances]:
-        """Instance on which the prefix is recomputed."""
+        """Return the instance on which the prefix is recomputed."""
         service, requests = self.service, self.service.requests
         layouts = layout_keys(service.plans, service.setup.assumptions.layout)
         sizes = [float(service.accelerators)]
@@ -291,7 +291,10 @@ class Offloading(Shown):
 
     @property
     def keeping_seconds(self) -> float:
-        """Time above which recomputing a prefix is cheaper than keeping it in HBM [s]; Gray and Putzolu (1987)."""
+        """Reuse interval above which recomputing a prefix is cheaper than keeping it in HBM [s].
+
+        See Gray and Putzolu (1987).
+        """
         return _HOUR * self.computing_dollars_per_million / self.holding_dollars_per_million_hour
 
     @property
@@ -300,7 +303,7 @@ class Offloading(Shown):
         return [self.service.setup]
 
     def record(self) -> dict[str, Any]:
-        """Return the result as plain data; infinite values are null."""
+        """Return the result as plain data; infinite values are None."""
         service, conversation, (instances,) = self.service, self.conversation, self.subjects()
         record = {
             **facts(
@@ -361,7 +364,7 @@ def prompt(
     hit_rate : float, optional
         Share of the prompt that is a cached prefix [1].
     conversation : Conversation, optional
-        Conversations; their mean request replaces the other two inputs.
+        Conversations, whose mean request replaces ``isl`` and ``hit_rate``.
 
     Returns
     -------
@@ -371,7 +374,7 @@ def prompt(
     Raises
     ------
     InputError
-        If the share is outside 0 to 1, or no new token remains.
+        If the hit rate is outside 0 to 1, or the prompt has no new token.
     """
     if conversation is not None:
         mean = conversation.mean(1.0)
@@ -406,14 +409,14 @@ def offload(
     prefix_tokens : float
         Number of repeated tokens in a prompt [tokens]; see :func:`prompt`.
     conversation : Conversation, optional
-        Conversations, which determine the reuse in each tier.
+        Conversations that determine the hit rate of each tier.
     requests_per_second : float, optional
         Request rate of the instance [1/s]; by default :data:`inference_econ.answers.slo.FILLED` of its capacity.
 
     Returns
     -------
     Offloading
-        Time and cost of recomputing and of reading from each tier, and the reuse in each tier.
+        Time and cost of recomputing, and of reading from each tier, and hit rates by tier.
 
     Raises
     ------
@@ -422,10 +425,10 @@ def offload(
 
     Notes
     -----
-    The cost of recomputing is the time that the prefix adds to a prefill of the new tokens. The KV cache of a prefix is
-    distributed over the GPUs of one attention group, in all pipeline stages. GPUs read their shares of the prefix over
-    separate host links. If a tier is slower than the links, the GPUs share its bandwidth. Reads are assumed not to
-    overlap with other work, and writes are ignored.
+    The cost of recomputing is the cost of the time that the prefix adds to a prefill of the new tokens. The KV cache of
+    a prefix is distributed over the GPUs of one attention group, in all pipeline stages. GPUs read their shares of the
+    prefix over separate host links. If a tier is slower than the links, the bandwidth of the tier limits the read.
+    Reads are assumed not to overlap with other work, and writes are ignored.
     """
     tokens, prefix = layouts.requests.isl.mean, prefix_tokens
     if not 0 <= prefix <= tokens - 1:
@@ -460,7 +463,9 @@ def offload(
 
 
 def curve(offloading: Offloading, prefixes: npt.ArrayLike) -> dict[str, Array]:
-    """Compute the time of recomputing and of reading for several prefix lengths, at a constant number of new tokens.
+    """Compute the times of recomputing and of reading a prefix for several prefix lengths.
+
+    The number of new tokens is constant.
 
     Parameters
     ----------
@@ -472,7 +477,7 @@ def curve(offloading: Offloading, prefixes: npt.ArrayLike) -> dict[str, Array]:
     Returns
     -------
     dict of str to ndarray, shape (n,)
-        Times [s] by name: ``computed``, then every tier except HBM.
+        Times [s]: recomputing under the name ``computed``, then reading from each tier except HBM under its name.
     """
     lengths = np.asarray(prefixes, dtype=float)
     case = _Case(offloading.service, offloading.new_tokens)
@@ -485,7 +490,7 @@ def curve(offloading: Offloading, prefixes: npt.ArrayLike) -> dict[str, Array]:
 
 
 def behind(service: Service, tiers: Sequence[TierSpec]) -> tuple[Tier, ...]:
-    """Return the offload tiers of an instance for the simulator, with capacities in blocks.
+    """Return the offload tiers of an instance as inputs of the simulator, with capacities in blocks.
 
     Raises
     ------
@@ -508,7 +513,7 @@ def behind(service: Service, tiers: Sequence[TierSpec]) -> tuple[Tier, ...]:
 
 
 def _read_rate(service: Service, tier: TierSpec) -> float:
-    """Read rate of a tier for the KV cache of one prompt [B/s]."""
+    """Rate of reading the KV cache of one prompt from a tier [B/s]."""
     chip = service.setup.hardware
     link = chip.host_link_bytes_per_second_one_way
     if link is None:
@@ -526,28 +531,28 @@ def _cache_chips(service: Service) -> float:
 
 
 class _Case:
-    """Prompts on one instance, all with the same number of new tokens."""
+    """Prefill times of one instance for prompts that have the same number of new tokens."""
 
     def __init__(self, service: Service, new_tokens: float) -> None:
         self.service, self.new_tokens = service, new_tokens
         self.computing = cache_prefix_cache(self._computing)
 
     def first_token(self, tokens: float, cached: float) -> float:
-        """Request overhead plus prefill time [s]."""
+        """TTFT of a prompt without queueing: request overhead plus prefill time [s]."""
         return request_seconds(self.service.setup, cached) + self.prefill(tokens, cached)[0]
 
     def prefill(self, tokens: float, cached: float) -> tuple[float, float]:
-        """Duration of a prefill alone, and the instance time that it uses when steps are full [s]."""
+        """Duration of a single prefill, and instance time per prefill when prefill steps are full [s]."""
         prompt = self.service.reading(tokens, cached)
         return float(prompt.seconds[0]), self.service.full_prefill_seconds(tokens, cached)
 
     def _computing(self, prefix: float) -> tuple[float, float]:
-        """Duration of recomputing a prefix, and instance time that it takes when steps are full [s]."""
+        """Increase in prefill duration, and in instance time with full steps, if the prefix is recomputed [s]."""
         whole, rest = self.prefill(prefix + self.new_tokens, 0.0), self.prefill(self.new_tokens, prefix)
         return max(whole[0] - rest[0], 0.0), max(whole[1] - rest[1], 0.0)
 
     def bytes(self, tokens: float) -> float:
-        """KV cache of a number of tokens, without copies [B]."""
+        """KV-cache size of a number of tokens, without copies on several GPUs [B]."""
         setup = self.service.setup
         return kv_bytes_per_sequence(setup.model, setup.precision, tokens, setup.assumptions)
 
@@ -580,7 +585,7 @@ def _reading(
 
 
 def _break_even(case: _Case, bytes_per_second: float, access: float) -> float:
-    """Prefix length above which reading is faster than recomputing [tokens]."""
+    """Smallest prefix length from which reading is faster than recomputing [tokens]; ``inf`` if there is none."""
 
     def slower(prefix: float) -> bool:
         return access + case.bytes(prefix) / bytes_per_second > case.computing(prefix)[0]
@@ -598,7 +603,8 @@ def _break_even(case: _Case, bytes_per_second: float, access: float) -> float:
     return float(low + bisect_left(range(low, high), True, key=lambda prefix: not slower(float(prefix))))
 
 
-#: Columns with an interval that follows from the TTFT error. Reads from tiers were not measured.
+#: Columns whose interval follows from the TTFT error. Reads from tiers have no interval, because they were not
+#: measured.
 _FOLLOWS: bounds.Follows = {
     "computing_seconds": ("ttft", 1),
     "computing_dollars_per_million_tokens": ("ttft", 1),

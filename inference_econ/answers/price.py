@@ -1,4 +1,4 @@
-"""Cost of each kind of token in a workload."""
+"""Cost of each kind of token (input, cached input and output) in a workload."""
 
 from __future__ import annotations
 
@@ -40,9 +40,12 @@ class UsualSpeed:
     tokens_per_second: float
     """Output speed of one user [tokens/s]."""
     source: str
-    """Source of the speed, with its date; for the default speed, the reason why it is used."""
+    """Source of the speed with its date, or the reason why the default speed is used."""
     offered: bool
-    """True for the median of recorded offers. False for :data:`inference_econ.inputs.defaults.USUAL_TOKENS_PER_SECOND`.
+    """True if the speed is the median of recorded offers.
+
+    The value is False for the default speed, :data:`inference_econ.inputs.defaults.USUAL_TOKENS_PER_SECOND`.
+
 
 
 
@@ -51,27 +54,27 @@ class UsualSpeed:
 
     @property
     def targets(self) -> Targets:
-        """SLO that requires this speed. The SLO applies to the mean time per output token."""
+        """SLO on the mean time per output token that requires this speed."""
         return Targets(tpot_seconds=1.0 / self.tokens_per_second, tpot_percentile=MEAN)
 
 
 def priced_as_usual(model: ModelSpec, priced: Callable[[Targets], Priced]) -> tuple[Priced, UsualSpeed]:
     """Price a model at its reference speed, and return this speed.
 
-    If no deployment reaches it, the default speed is used.
+    If no deployment reaches the reference speed, the default speed is used.
 
     Parameters
     ----------
     model : ModelSpec
         Model for which API offers are on record.
     priced : callable
-        Function that returns the result within given SLOs; raises :class:`~inference_econ.errors.NothingFitsError` if
-        no deployment meets them.
+        Function that prices the model within given SLOs. It raises :class:`~inference_econ.errors.NothingFitsError` if
+        no deployment meets the SLOs.
 
     Raises
     ------
     NothingFitsError
-        If no deployment reaches the default speed either; the message has advice.
+        If no deployment reaches even the default speed; the message has advice.
     """
     usual = usual_speed(model)
     try:
@@ -87,10 +90,10 @@ def priced_as_usual(model: ModelSpec, priced: Callable[[Targets], Priced]) -> tu
 
 
 def usual_speed(model: ModelSpec) -> UsualSpeed:
-    """Median speed of the API offers of a model, on the last day with enough offers on record.
+    """Reference speed of a model: the median speed of its API offers, on the last day with at least three offers.
 
-    With fewer than three offers, the speed is :data:`inference_econ.inputs.defaults.USUAL_TOKENS_PER_SECOND`.
-    Checkpoints in other formats use the offers of the original model.
+    Without such a day, the speed is :data:`inference_econ.inputs.defaults.USUAL_TOKENS_PER_SECOND`. Checkpoints of a
+    model in other formats use the offers of the original model.
 
     Parameters
     ----------
@@ -117,7 +120,7 @@ def usual_speed(model: ModelSpec) -> UsualSpeed:
 
 
 def offers_of(model: ModelSpec) -> list[Offer]:
-    """Offers of a model and of its checkpoints in other formats, in file order."""
+    """Recorded API offers of a model and of its checkpoints in other formats, in file order."""
     listed = known_offers()
     named = {
         name for name in {offer.model for offer in listed if offer.model} if catalog.is_one_of(model, _files(name))
@@ -126,7 +129,7 @@ def offers_of(model: ModelSpec) -> list[Offer]:
 
 
 def offer_by(model: ModelSpec, text: str) -> Offer:
-    """Latest recorded offer of a model from one provider.
+    """Look up the latest recorded API offer of a model from one provider.
 
     Parameters
     ----------
@@ -167,7 +170,7 @@ def offer_by(model: ModelSpec, text: str) -> Offer:
 
 
 def prices_of(offer: Offer) -> dict[str, float]:
-    """Prices of an offer by kind of token [USD per 1e6 tokens].
+    """Prices of an API offer by kind of token [USD per 1e6 tokens].
 
     If no price for cached input is listed, cached input costs the same as other input.
     """
@@ -197,29 +200,29 @@ _HOUR = 3600.0
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Sheet(Deployment, Shown):
-    """Cost of a deployment, and costs per million tokens by kind of token."""
+    """Deployment under a load, with its cost and its costs per million tokens by kind of token."""
 
     page = "report.questions.price:PricePage"
 
     tokens_per_hour: Mapping[str, float] = field(kw_only=True)
-    """Number of tokens per hour by kind (:data:`KINDS`) [1/h]. For a saturated service, it is the capacity."""
+    """Number of tokens of completed requests per hour, by kind (:data:`KINDS`) [1/h]."""
     average: Mapping[str, float] = field(kw_only=True)
     """Average cost by kind of token [USD per 1e6 tokens].
 
-    The costs times ``tokens_per_hour`` add up to the cost of the deployment.
+    The products of these costs and ``tokens_per_hour`` add up to the cost of the deployment.
     """
     marginal: Mapping[str, float] = field(kw_only=True)
     """Marginal cost by kind of token, if all instances are full [USD per 1e6 tokens]."""
     targets: Targets = field(default_factory=Targets)
     """SLOs."""
     usual: UsualSpeed | None = None
-    """Reference speed that is required if the query sets no SLO."""
+    """Reference speed that the deployment had to reach; None if the query sets SLOs."""
     pick: SelectionRule | None = None
     """Rule that selected the deployment; None if the deployment was given."""
     api: Mapping[str, float] | None = None
-    """API price by kind of token, if the query compares with one [USD per 1e6 tokens]."""
+    """API price by kind of token that the costs are compared with [USD per 1e6 tokens]; None without a comparison."""
     offer: Offer | None = None
-    """Recorded offer with that API price; None if the user gave the price."""
+    """Recorded offer with the API price; None if the user gave the price."""
     input_price: float | None = None
     """Price of all input tokens [USD per 1e6 tokens]; it determines the break-even price of output tokens."""
 
@@ -252,9 +255,9 @@ class Sheet(Deployment, Shown):
 
     @property
     def break_even_output_price(self) -> float | None:
-        """Output token price at which revenue equals the cost, for the given ``input_price`` [USD per 1e6 tokens].
+        """Output token price at which the revenue equals the cost, for the given ``input_price`` [USD per 1e6 tokens].
 
-        None if no input price is given.
+        The price is None if ``input_price`` is None.
         """
         if self.input_price is None:
             return None
@@ -274,10 +277,7 @@ class Sheet(Deployment, Shown):
         return {**price_record(self, self.api), **promised, **pick_record(self.pick), **asked}
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return one record per kind of token, and one for all tokens.
-
-        The record for all tokens has the cost of the deployment, with its interval.
-        """
+        """Return one record per kind of token, with its tokens per hour and costs."""
         full = _when_full(self)
         return [
             {
@@ -299,7 +299,7 @@ def sheet(
     arrival_scv: float = 1.0,
     load: Loaded | None = None,
 ) -> Sheet:
-    """Price the tokens of a workload on aggregated instances.
+    """Compute the cost of each kind of token on aggregated instances.
 
     Parameters
     ----------
@@ -308,7 +308,7 @@ def sheet(
     requests_per_second : float
         Request rate of all instances [1/s].
     replicas : int
-        Instances [1].
+        Number of instances [1].
     arrival_scv : float
         See :func:`inference_econ.serving.load.loaded` [1].
     load : Loaded, optional
@@ -322,8 +322,9 @@ def sheet(
     Notes
     -----
     The cost is divided in proportion to the instance time that each kind of token uses at this load. New input tokens
-    use the time of a prefill without a cached prefix. Cached tokens use the time by which a cached prefix lengthens
-    this prefill. Output tokens use the remaining time. Idle time is divided in the same proportion.
+    pay for the time of a prefill without a cached prefix. Cached tokens pay for the time by which a cached prefix
+    lengthens this prefill. Output tokens pay for the remaining time. Idle time is divided in proportion to the busy
+    time of each kind of token.
     """
     if load is None:
         arrivals = arrivals_of(service.requests, arrival_scv).among(replicas)
@@ -341,7 +342,7 @@ def sheet(
 
 
 def fleet_sheet(fleet: PooledFleet, found_tokens: float | None = None) -> Sheet:
-    """Price the tokens of a workload on prefill and decode instances.
+    """Compute the cost of each kind of token on prefill and decode instances.
 
     Parameters
     ----------
@@ -358,8 +359,9 @@ def fleet_sheet(fleet: PooledFleet, found_tokens: float | None = None) -> Sheet:
     Notes
     -----
     Output tokens pay for the busy time of decode instances, and input tokens for the busy time of prefill instances.
-    Cached tokens pay for the part of this time that their prefix adds. Idle time is divided in the same proportion. If
-    there are few output tokens, input tokens therefore pay for most of the idle time of decode instances.
+    Cached tokens pay for the part of the prefill time that their prefix adds. Idle time is divided in proportion to the
+    busy time of each kind of token. If there are few output tokens, input tokens therefore pay for most of the idle
+    time of decode instances.
     """
     pools, requests = fleet.pools, fleet.pools.requests
     reader = pools.prefill.services.service(fleet.prefill)
@@ -382,13 +384,13 @@ def fleet_sheet(fleet: PooledFleet, found_tokens: float | None = None) -> Sheet:
 
 
 def _unit_costs(dollars: Iterable[Array | float], tokens: Iterable[float]) -> dict[str, float]:
-    """Cost by kind of token [USD per 1e6 tokens]."""
+    """Divide the cost of each kind of token by its number of tokens [USD per 1e6 tokens]."""
     pairs = zip(KINDS, dollars, tokens, strict=True)
     return {kind: float(money.dollars_per_million(share, count)) for kind, share, count in pairs}
 
 
 def busy_seconds(service: Service, concurrency: float) -> tuple[float, float, float]:
-    """Busy time of an instance per request at a concurrency, for each of :data:`KINDS` [s]."""
+    """Busy time of an instance per request at a concurrency, for each kind of token in :data:`KINDS` [s]."""
     state = service.at(concurrency)
     seconds = float(1.0 / state.requests_per_second)
     # A prefill takes less instance time than its duration, because it shares steps with other prompts and with
@@ -408,28 +410,27 @@ def price(
     utilization: float | None = None,
     progress: Progress | None = None,
 ) -> Sheet:
-    """Compute the cost of each kind of token on the cheapest candidate.
+    """Compute the cost of each kind of token on the cheapest candidate deployment.
 
     Parameters
     ----------
     offers : Services, or sequence of Candidate or Services
-        Candidates on one kind of GPU (:func:`inference_econ.answers.deployments.serving_options.market`,
+        Candidate deployments on one kind of GPU (:func:`inference_econ.answers.deployments.serving_options.market`,
         :func:`inference_econ.answers.layout_services.offer`).
     requests_per_second : float, optional
-        Request rate [1/s]. By default, the rate at which the instance or prefill/decode group with the cheapest tokens
-        has the load ``utilization`` (80%), relative to its largest rate within the SLOs. All candidates are compared at
-        this rate.
+        Request rate [1/s]. By default, the instance or prefill/decode group with the cheapest tokens determines the
+        rate: ``utilization`` (80%) of its largest rate within the SLOs. All candidates are compared at this rate.
     targets : Targets, optional
-        SLOs. By default, the reference speed of the model (:mod:`inference_econ.answers.price`). The default is 20
-        tokens/s if this speed is unknown, or if no deployment reaches it. ``Targets()`` sets no SLO.
+        SLOs. By default, the deployment must reach the reference speed of the model (:func:`usual_speed`), or 20
+        tokens/s if this speed is unknown or too high for all deployments. ``Targets()`` sets no SLO.
     replicas : int, optional
         Number of instances [1]; by default the smallest that meets the SLOs. If the given number is too small for the
         load, the result reports the overload.
     arrival_scv : float
         Squared coefficient of variation of the interarrival times [1].
     utilization : float
-        Share of a replica's capacity, above 0 and at most 1 [1]. If a request rate is given, it is the maximum load;
-        otherwise it is the load itself.
+        Share of a replica's capacity, above 0 and at most 1 [1]. If a request rate is given, this share is the maximum
+        load. Otherwise, it is the load.
     progress : callable, optional
         Receives the completed share of the work.
 
@@ -481,7 +482,7 @@ def _priced(
     margin: Margin,
     progress: Progress | None,
 ) -> Sheet:
-    """Costs of the cheapest deployment; see :func:`price`."""
+    """Compute the token costs of the cheapest deployment; see :func:`price`."""
     both = [candidate.services for candidate in candidates if candidate.pools is None]
     if rate is None:
         alike = [candidate for candidate in candidates if candidate.pools is None] if replicas else candidates
@@ -498,8 +499,8 @@ def _priced(
             f"replicas: {replicas:g} replicas can be set for aggregated instances only, but only disaggregated pools "
             "are candidates; remove replicas"
         )
-    # Select among the cheapest fleets that sustain the load. If no fleet sustains it, select among all. Prefer
-    # throughput.
+    # Select the fleet with the highest throughput among the cheapest fleets that sustain the load. If no fleet sustains
+    # the load, select among all fleets.
     rates, bills = (
         np.concatenate(values)
         for values in (
@@ -521,7 +522,7 @@ def _priced(
 
 
 def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[str, object]:
-    """Prices as plain data; infinite latencies are null."""
+    """Return token costs as plain data; infinite latencies are None."""
     if sheet.fleet is None:
         served: dict[str, object] = {
             "serving": "aggregated",
@@ -550,7 +551,7 @@ def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[s
 
 
 def _when_full(sheet: Sheet) -> dict[str, Any]:
-    """Cost by kind of token for instances at maximum concurrency, with interval ends [USD per 1e6 tokens]."""
+    """Marginal cost by kind of token at maximum concurrency, with the ends of its interval [USD per 1e6 tokens]."""
     (instances,) = sheet.subjects()
     costs = {"marginal_dollars_per_million": dict(sheet.marginal)}
     return bounds.bounded(costs, bounds.ends(instances, {"marginal_dollars_per_million": ("throughput", -1)}))

@@ -21,26 +21,27 @@ from inference_econ.errors import InputError
 from inference_econ.formulas import kv_runahead
 from inference_econ.inputs import Free
 
-#: Numbers of part lengths and prefix lengths for which times are calculated [1]. The search interpolates between them.
+#: Numbers of part lengths and prefix lengths for which layer times are calculated [1]. The search interpolates between
+#: these lengths.
 _LENGTHS, _BEFORE = 20, 4
 #: Shortest part length for which times are calculated, relative to the longest prompt [1].
 _SHORTEST = 1.0 / 512.0
-#: Parts of a layer: before and after the point where it needs the KV cache of earlier processes.
+#: Parts of a layer: before and after the point where the layer needs the KV cache of earlier processes.
 _PIECES = ("before", "after")
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Times of one method to prefill a prompt.
+    """Time and traffic of one method that prefills a prompt on several processes.
 
     Attributes
     ----------
     seconds : float
         Time to first token on otherwise idle GPUs [s].
     linked_seconds : float
-        Decrease of ``seconds`` if links were infinitely fast [s].
+        Decrease of ``seconds`` if the links were infinitely fast [s].
     moved_bytes : float
-        Traffic between all GPUs during the prefill of the prompt [B].
+        Total traffic between GPUs during the prefill of the prompt [B].
     parts : tuple of int
         Number of prompt tokens in each process of a prefill chain, in prompt order [tokens]; empty for other methods.
     """
@@ -53,12 +54,12 @@ class Way:
 
 @dataclass(frozen=True)
 class Processes:
-    """Processes (copies of the model) with equal numbers of GPUs, and the methods that split prompts over them.
+    """Processes (copies of the model) with equal numbers of GPUs, and methods that split a prompt over processes.
 
     Attributes
     ----------
     setup, free : Setup
-        The setup as given, and the same setup with infinitely fast links.
+        Setup with the real links, and the same setup with infinitely fast links.
     process : Plans
         Layout of one copy of the model, shape (1,).
     longest : float
@@ -66,8 +67,8 @@ class Processes:
     cached, prompts : float
         Number of cached tokens before each prompt, in every process [tokens], and number of prompts per batch [1].
     known : dict
-        Times of prompt parts that were already calculated. A key has three parts: real or infinitely fast links,
-        tokens, and earlier tokens.
+        Cache of the calculated times of prompt parts. A key has three entries: True for real links, tokens of the part,
+        and tokens before the part.
     """
 
     setup: Setup
@@ -85,12 +86,12 @@ class Processes:
         return cls(setup, free, process, longest, cached, prompts)
 
     def alone(self, tokens: float) -> Way:
-        """Time to prefill the whole prompt on one process."""
+        """Prefill of the whole prompt on one process."""
         seconds, unlinked = (self._whole(linked, tokens, 0.0) for linked in (True, False))
         return Way(seconds, seconds - unlinked, self.moved_bytes(tokens, 0.0))
 
     def gathered(self, tokens: float, processes: int) -> Way:
-        """Context parallelism with all-gather.
+        """Prefill by context parallelism with all-gather.
 
         In every layer, all processes exchange their KV caches before attention.
         """
@@ -98,7 +99,11 @@ class Processes:
         return self._balanced(tokens, processes, gather)
 
     def ring(self, tokens: float, processes: int) -> Way:
-        """Ring attention. Processes pass KV caches around a ring while they compute attention to the previous one."""
+        """Prefill by ring attention.
+
+        Processes pass parts of the KV cache around a ring. Each transfer overlaps with attention to the part that was
+        received before.
+        """
         hop = float(
             engine.hand_over_seconds(
                 self.setup, self._cache_bytes(tokens / processes), min(self._domains(processes), 2.0)
@@ -110,7 +115,7 @@ class Processes:
         return self._balanced(tokens, processes, (processes - 1) * max(hop - of_process, 0.0))
 
     def _balanced(self, tokens: float, processes: int, exposed: float) -> Way:
-        """Prefill time if all processes have equal attention work.
+        """Prefill by context parallelism if all processes have equal attention work.
 
         ``exposed`` is the communication time per layer that does not overlap with work [s].
         """
@@ -122,10 +127,10 @@ class Processes:
         return Way(seconds, seconds - unlinked, inside + passed)
 
     def _balanced_part(self, tokens: float, processes: int) -> tuple[float, float]:
-        """Tokens per process, and the prefix length at which attention has the mean work per process [tokens].
+        """Tokens per process, and the prefix length with which they have the mean attention work of a process [tokens].
 
-        Processes get tokens from the start and the end of the prompt. If kernels also compute masked scores, work is
-        equal with any split.
+        Each process gets tokens from the start and from the end of the prompt, so all processes have equal work. If
+        kernels also compute masked scores, any split gives equal work.
         """
         share = tokens / processes
         return share, (tokens - share) / self._masked
@@ -136,7 +141,7 @@ class Processes:
         return 2.0 if self.setup.assumptions.attention.masked_scores == "skipped" else 1.0
 
     def between(self, parts: Array, before: Array) -> Array:
-        """Interpolated times of a layer, before and after it needs earlier KV cache, shape (2, ...) [s].
+        """Interpolated layer times before and after the need of earlier KV cache, shape (2, ...) [s].
 
         Interpolation is linear in part length and in prefix length.
         """
@@ -157,13 +162,13 @@ class Processes:
         return engine.hand_over_seconds(self.setup, [self._cache_bytes(float(cached)) for cached in before], domains)
 
     def hops_between(self, before: Array, domains: Array) -> Array:
-        """Interpolated :meth:`hops`, shape (...) [s]."""
+        """Time to transfer the KV cache of all earlier tokens, interpolated from :meth:`hops`, shape (...) [s]."""
         near, far = (np.interp(before, self._cached, hops) for hops in self._hops)
         return np.where(domains > 1.0, far, near)
 
     @cached_property
     def _times(self) -> tuple[Array, Array]:
-        """Part lengths, shape (n,) [tokens], and the times of a layer for each prefix length, shape (2, m, n) [s]."""
+        """Part lengths, shape (n,) [tokens], and the layer times for each of m prefix lengths, shape (2, m, n) [s]."""
         lengths = np.geomspace(max(self.longest * _SHORTEST, 1.0), self.longest, _LENGTHS)
         parts = [[self.part(True, n, c) for n in lengths] for c in self._cached]
         return lengths, np.array(
@@ -181,7 +186,7 @@ class Processes:
         return [engine.hand_over_seconds(self.setup, sizes, domains) for domains in (1.0, 2.0)]
 
     def part(self, linked: bool, tokens: float, cached: float) -> PromptPart:
-        """Prefill time of some tokens after earlier tokens of the prompt, with real or with infinitely fast links."""
+        """Prefill times of a part of the prompt after ``cached`` earlier tokens, with real or infinitely fast links."""
         # A process on one GPU uses no links.
         key = (linked or self.chips == 1, float(tokens), float(cached))
         if key not in self.known:
@@ -194,7 +199,7 @@ class Processes:
         return (part.before + part.after) * self.setup.model.layers + part.end
 
     def _cache_bytes(self, tokens: float) -> float:
-        """KV cache of some tokens in one layer, for all prompts, on one GPU of a process [B]."""
+        """KV-cache size of some tokens in one layer, for all prompts of the batch, on one GPU of a process [B]."""
         return self.prompts * engine.layer_cache_bytes(self.setup, self.process, tokens)
 
     def moved_bytes(self, tokens: float, before: float) -> float:
@@ -202,11 +207,11 @@ class Processes:
         return self.prompts * engine.moved_bytes(self.setup, self.process, tokens, self.cached + before)
 
     def sent_bytes(self, tokens: float) -> float:
-        """KV cache of a number of tokens, in all layers and on all GPUs of a process [B]."""
+        """KV-cache size of some tokens, in all layers and on all GPUs of a process [B]."""
         return self._cache_bytes(tokens) * self.setup.model.layers * self.chips
 
     def _domains(self, processes: int) -> float:
-        """Number of link domains that two adjacent processes span [1]."""
+        """Number of link domains that the processes span, at most one per process [1]."""
         chips = processes * self.chips
         return float(min(np.ceil(chips / self.setup.hardware.link_domain), processes))
 
@@ -237,16 +242,16 @@ class PrefillChain:
 
     @property
     def _slices(self) -> list[tuple[Processes, slice]]:
-        """Positions of the processes in each group of equal processes."""
+        """Positions in the chain of each group of equal processes."""
         ends = np.cumsum([number for _, number in self.runs]).tolist()
         return [(run, slice(end - number, end)) for (run, number), end in zip(self.runs, ends, strict=True)]
 
     def even(self, tokens: int) -> Way:
-        """Prefill chain in which all processes prefill the same number of tokens."""
+        """Prefill by the chain if all processes prefill the same number of tokens."""
         return self._of_parts(_whole_tokens(kv_runahead.even_partition(tokens, self.processes)))
 
     def searched(self, tokens: int) -> Way:
-        """Prefill chain with the fastest split of the prompt.
+        """Prefill by the chain with the fastest split of the prompt that the search finds.
 
         The search starts from two splits: parts with equal numbers of tokens, and parts with equal times.
         """
@@ -269,7 +274,7 @@ class PrefillChain:
         return min(ways, key=lambda way: way.seconds)
 
     def _of_parts(self, parts: tuple[int, ...]) -> Way:
-        """Prefill chain for given numbers of tokens per process."""
+        """Prefill by the chain with the given number of tokens in each process."""
         before, times = np.cumsum([0, *parts[:-1]]), []
         each = list(self._each(parts, before))
         for linked, hops in ((True, self._hops(before, "hops")), (False, np.zeros(len(parts)))):
@@ -298,14 +303,14 @@ class PrefillChain:
         return self.runs[0][0].setup.model.layers
 
     def _between(self, parts: Array) -> Array:
-        """Interpolated times of a layer before and after it needs earlier KV cache, shape (2, ..., processes) [s]."""
+        """Interpolated layer times before and after the need of earlier KV cache, shape (2, ..., processes) [s]."""
         before = _before(parts)
         return np.concatenate([run.between(parts[..., at], before[..., at]) for run, at in self._slices], axis=-1)
 
     def _hops(self, before: Array, how: Literal["hops", "hops_between"]) -> Array:
-        """Time of the transfer to each process [s].
+        """Time of the KV-cache transfer to each process from the process before it [s].
 
-        If the two processes have different GPUs, the slower side limits it.
+        If the two processes have different GPUs, the slower side limits the transfer.
         """
         domains = self.domains_of_hops()
         hops = [np.array(getattr(run, how)(before[..., at], domains[at])) for run, at in self._slices]
@@ -315,7 +320,10 @@ class PrefillChain:
         return np.concatenate(hops, axis=-1)
 
     def domains_of_hops(self) -> Array:
-        """Number of link domains that the transfer to each process spans, 1 or 2. GPUs of one kind are adjacent."""
+        """Number of link domains that the transfer to each process spans [1]: 1 or 2.
+
+        Processes on GPUs of one kind are placed next to each other.
+        """
         domains = []
         for run, number in self.runs:
             domain, chips = run.setup.hardware.link_domain, float(run.chips)
@@ -327,12 +335,12 @@ class PrefillChain:
 
 
 def read_whole(setup: Setup) -> Setup:
-    """Copy of a setup without chunked prefill, for layouts that no engine needs to support."""
+    """Copy of a setup without chunked prefill and without engines, so that no engine needs to support the layout."""
     return replace(setup, engines=(), assumptions=setup.assumptions.changed({"serving.prefill_chunk": 0}))
 
 
 def check_kept(setup: Setup) -> None:
-    """Reject chunked prefill if the model stores no KV cache."""
+    """Reject a split of the prompt if the assumptions store no KV cache."""
     if setup.assumptions.attention.cache == "recomputed":
         raise InputError(
             "parts of a prompt need the cache of those before, and none is kept: attention.cache is recomputed"

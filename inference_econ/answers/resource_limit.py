@@ -21,12 +21,12 @@ class Means:
     dollars_per_hour : float or None
         Maximum total cost per hour [USD/h].
     provisioned_watts : float or None
-        Maximum power of the facility if all GPUs are at their power limit [W].
+        Maximum provisioned power of the facility [W]: its power if all GPUs run at their power limit.
 
     Raises
     ------
     InputError
-        If not exactly one limit is given, or it is not positive.
+        If not exactly one limit is given, or if the limit is not positive.
     """
 
     accelerators: int | None = None
@@ -69,7 +69,7 @@ class Means:
         return chip.provisioned_watts
 
     def in_words(self, amount: float) -> str:
-        """Format another amount in the unit of the limit."""
+        """Format an amount of the limited resource as text with its unit."""
         if self.accelerators is not None:
             return f"{amount:.6g} accelerators"
         return f"${amount:,.2f} per hour" if self.dollars_per_hour is not None else f"{amount / 1e3:,.3g} kW"
@@ -79,7 +79,7 @@ class Means:
         return math.floor(self.amount / self.taken(setup))
 
     def most_instances(self, setup: Setup, accelerators: int) -> int:
-        """Largest number of instances of one size within the limit. Instances use all GPUs of their machines [1]."""
+        """Largest number of instances of one size within the limit [1]; full machines are rented for the instances."""
         chips = self.most_accelerators(setup)
         counts = range(1, chips // accelerators + 1)
         return bisect_left(counts, True, key=lambda count: bool(setup.rented(count, accelerators) > chips))
@@ -90,7 +90,7 @@ class Means:
 
     @property
     def text(self) -> str:
-        """Limit as text."""
+        """Describe the limit as text."""
         if self.accelerators is not None:
             return f"{self.accelerators} GPU{'' if self.accelerators == 1 else 's'}"
         if self.provisioned_watts is not None:

@@ -1,4 +1,4 @@
-"""Operating point of a measured deployment, and the gap between it and a frontier."""
+"""Operating point of a measured deployment, and the gap between this point and a frontier."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from inference_econ.search import Frontier, Point
 
 #: Largest accepted speed, batch and throughput.
 _MOST = 1e9
-#: Quantities that describe the load. An observation has exactly one of them.
+#: Quantities that describe the load. An observation has exactly one of these quantities.
 _FULLNESS = ("utilization", "batch", "throughput")
 #: Rounding tolerance [1].
 ROUNDING = 1e-9
@@ -44,7 +44,7 @@ class OperatingPoint:
     tokens_per_second_per_user: float
     """Output speed of one user [tokens/s]."""
     batch: float
-    """Concurrent sequences on all GPUs [1]; for a service, its concurrent requests."""
+    """Concurrent sequences on all GPUs [1]; for a service, concurrent requests."""
     throughput: float
     """Output rate of all users [tokens/s]."""
     mfu: float
@@ -87,7 +87,7 @@ class Observation:
     utilization: float | None = None
     """Useful arithmetic divided by the dense peak (MFU) [1].
 
-    Useful arithmetic is the arithmetic for output tokens. For a service, arithmetic for prompts is included.
+    Useful arithmetic is the arithmetic for output tokens. For a service, useful arithmetic includes prompts.
     """
     batch: float | None = None
     """Mean number of concurrent sequences on all GPUs [1]; for a service, concurrent requests."""
@@ -150,14 +150,14 @@ class Observation:
 
     @property
     def fullness(self) -> tuple[str, float]:
-        """Name and value of the quantity that is given: utilization, batch or throughput."""
+        """Name and value of the observed load: utilization, batch or throughput."""
         return next((name, float(value)) for name in _FULLNESS if (value := getattr(self, name)) is not None)
 
 
 def instance_count(accelerators: int, pins: Pins) -> int:
     """Number of equal instances on some GPUs [1].
 
-    The number of instances is 1 unless fixed parallelism degrees determine the instance size.
+    The number is 1 unless fixed parallelism degrees determine the instance size.
 
     Raises
     ------
@@ -193,8 +193,8 @@ def operating_point(setup: Setup, observed: Observation) -> OperatingPoint:
     Returns
     -------
     OperatingPoint
-        Operating point. Throughput is batch x speed, MFU is :func:`inference_econ.engine.step.mfu`, and the cost
-        follows eq. (2) of Erdil (2025).
+        Operating point. The throughput is batch x speed, :func:`inference_econ.engine.step.mfu` computes the MFU, and
+        the cost follows eq. (2) of Erdil (2025).
 
     Raises
     ------
@@ -237,7 +237,7 @@ def useful_seconds(setup: Setup, requests: Requests) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SteadyService:
-    """Service at constant concurrency, in a form that can be compared with a measured service."""
+    """Predicted service at a constant concurrency, with the quantities of a measured service."""
 
     setup: Setup
     """Model, GPU, formats, price and assumptions, at the mean context of the requests."""
@@ -305,7 +305,7 @@ class SteadyService:
         return {**decode, "prompts": self.tpot_seconds - self.decode_seconds}
 
     def record(self) -> dict[str, object]:
-        """Plain data for JSON."""
+        """Return the service as plain data for JSON."""
         return {
             "tokens_per_second_per_user": self.tokens_per_second_per_user,
             "dollars_per_million_output_tokens": self.dollars_per_million_output_tokens,
@@ -333,7 +333,7 @@ class Gap:
     setup: Setup
     """Setup of the frontier; it has the assumptions of the fitted profile or of the ideal bound."""
     frontier: Frontier | ServiceFrontier
-    """Frontier that the point is compared with. The search included the measured batch or concurrency."""
+    """Frontier that the measured point is compared with. The search included the measured batch or concurrency."""
     speeds: Array
     """Speeds of the frontier's points, shape (n,) [tokens/s]."""
     dollars: Array
@@ -343,12 +343,12 @@ class Gap:
     cheaper: ComparedPoint | None
     """Cheapest deployment of the frontier at the measured speed or above; None if no deployment is as fast."""
     on_it_seconds: float
-    """Time per output token at which the measured GPUs and batch would be on the frontier [s]."""
+    """Time per output token at which the measured deployment would be on the frontier, with its GPUs and batch [s]."""
     subject: Subject
     """The measured deployment."""
 
     def instances(self, deployment: ComparedPoint) -> Instances:
-        """Convert a deployment of the frontier for a comparison with measured servers."""
+        """Describe a deployment of the frontier as instances, for a comparison with measured servers."""
         size, load, key = deployment.accelerators, deployment.batch, recorded_key(deployment.layout)
         return Instances(self.setup, [size], [load], self.subject.isl, self.subject.osl, layouts=[key])
 
@@ -377,7 +377,7 @@ class Gap:
     def dollars_lost(self) -> float | None:
         """Measured cost minus frontier cost, at equal speed [USD per 1e6 tokens].
 
-        Negative if the measured point is better.
+        The difference is negative if the measured point is better.
         """
         if self.cheaper is None:
             return None
@@ -385,7 +385,7 @@ class Gap:
 
     @property
     def seconds(self) -> float:
-        """Measured time per output token minus the time on the frontier, for the same GPUs and batch [s]."""
+        """Measured time per output token minus the time on the frontier with the same GPUs and batch [s]."""
         return self.measured.seconds - self.on_it_seconds
 
     @property
@@ -395,14 +395,14 @@ class Gap:
 
     @property
     def certain(self) -> bool | None:
-        """True if the gap exceeds the usual prediction error; None without an error estimate."""
+        """True if the measured time is outside the 80% interval of the frontier; None without an error estimate."""
         likely = self.likely_seconds
         return None if likely is None else not likely.low <= self.measured.seconds <= likely.high
 
     @property
     def verdict(self) -> Verdict:
-        """Position relative to the frontier: ``behind`` it, ``on`` it (within 2%), or ``ahead`` of it."""
-        # Both factors are above 1, or both are below 1.
+        """Position of the measured point relative to the frontier: ``behind``, ``on`` (within 2%) or ``ahead``."""
+        # Both factors are above 1, or both factors are below 1.
         most = max(self.speed_factor or 0.0, self.cost_factor or 0.0)
         if most > 1.0 + NEAR:
             return "behind"
@@ -414,7 +414,7 @@ class StepPart:
     """One part of the decode step of the measured deployment."""
 
     name: str
-    """Name of the part, from :data:`inference_econ.engine.step.PARTS`, or ``unexplained``."""
+    """Name of the part: an entry of :data:`inference_econ.engine.step.PARTS`, or ``unexplained``."""
     seconds: float
     """Time of the part under the fitted profile [s].
 
@@ -424,7 +424,7 @@ class StepPart:
     """Time of the part in the ideal step, with the same GPUs and batch [s]."""
 
     def closes(self, gap: Gap) -> float:
-        """Share of a gap that would disappear if only this part took its ideal time [1]; 0 without a gap."""
+        """Share of a gap that would disappear if this part alone took its ideal time [1]; 0 without a gap."""
         if gap.seconds <= 0.0:
             return 0.0
         return min(max(self.seconds - self.ideal_seconds, 0.0) / gap.seconds, 1.0)
@@ -439,9 +439,9 @@ class Shortage:
     needed_bytes: float
     """Memory for weights and KV cache in the layout that comes closest to fitting [B]."""
     available_bytes: float
-    """Available memory of that layout [B]."""
+    """Available memory in the layout that comes closest to fitting [B]."""
     most: int
-    """Number of sequences that fit in that layout [1]."""
+    """Number of sequences that fit in the layout that comes closest to fitting [1]."""
 
 
 def compared_parts(parts: Mapping[str, float], ideal: Mapping[str, float], unexplained: float) -> tuple[StepPart, ...]:
@@ -475,7 +475,7 @@ def gap(
     curve : tuple of ndarray, shape (n,)
         Speeds of the frontier [tokens/s], ascending, and their costs [USD per 1e6 tokens].
     point : callable
-        Function that returns a deployment of the frontier by position.
+        Function that returns the deployment at an index of the frontier.
     subject : Subject
         The measured deployment.
     """

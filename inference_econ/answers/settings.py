@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def setup_of(settings: Settings, engines: str | tuple[str, ...] | None = None) -> Setup:
-    """Return the setup of settings, with price and assumptions.
+    """Create a setup, with price and assumptions, from settings.
 
     Parameters
     ----------
     settings : Settings
         Model, GPU, formats, price and assumptions by name.
     engines : str or tuple of str, optional
-        Engines that replace the engine of the settings: one or several, or a marker for layouts that need none.
+        Engines that replace the engine of the settings; ``ANY_LAYOUT`` for layouts that need no engine.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def space_of(settings: Settings, write: Callable[[str, object], str] = as_settin
 
 
 def requests_of(settings: Settings) -> Requests:
-    """Return the requests of a service.
+    """Create the requests of a service from settings.
 
     Raises InputError if the workload is unknown.
     """
@@ -86,7 +86,7 @@ def requests_of(settings: Settings) -> Requests:
 
 
 def promises_of(settings: Settings) -> Targets:
-    """Return the SLOs on mean latencies of a service."""
+    """Create the SLOs on mean latencies from settings."""
     from inference_econ.answers.slo import Targets  # loads services, which decode steps do not need
 
     ttft, tpot, e2e = (seconds or math.inf for seconds in (settings.ttft, settings.tpot, settings.e2e))
@@ -94,7 +94,7 @@ def promises_of(settings: Settings) -> Targets:
 
 
 def speculation_of(settings: Settings, setup: Setup) -> Speculation | None:
-    """Return the speculation method; None without speculation.
+    """Create the speculation method from settings; None without speculation.
 
     Raises
     ------

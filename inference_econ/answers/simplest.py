@@ -16,7 +16,7 @@ from inference_econ.inputs import HardwareSpec, LayoutAssumptions
 
 
 class _Deployed(Protocol):
-    """Interface of a deployment in this module."""
+    """Interface that deployments must have in this module."""
 
     @property
     def service(self) -> Any: ...
@@ -27,31 +27,31 @@ class _Deployed(Protocol):
 DeploymentT = TypeVar("DeploymentT", bound=_Deployed)
 #: Share of the cost that a deployment must save to be preferred over a simpler one [1].
 SIMPLER = 0.10
-#: Number of levels of :func:`complexity` [1].
+#: Number of possible values of :func:`complexity` [1].
 LEVELS = 8
-#: Share by which a simpler deployment may be slower [1]; it is below the prediction error.
+#: Share by which a simpler deployment may be slower and still be preferred [1]; it is below the prediction error.
 _SLOWER = 0.02
 #: Relative difference of speed below which two points are the same [1].
 _SAME_SPEED = 1e-3
 
 
 def complexity(hardware: HardwareSpec, plans: Plans, *, disaggregated: bool) -> Indices:
-    """Distance of deployments from the simplest kind: one kind of instance, no pipeline, and one machine.
+    """Distance of deployments from the simplest kind: aggregated instances on one machine without a pipeline.
 
     Parameters
     ----------
     hardware : HardwareSpec
         GPU.
     plans : Plans
-        Layouts of shape (n,); the decode layouts for disaggregated deployments.
+        Layouts, shape (n,); for disaggregated deployments, the decode layouts.
     disaggregated : bool
         True if separate instances prefill.
 
     Returns
     -------
     ndarray of int, shape (n,)
-        Distance; 0 for the simplest kind. Disaggregation has a larger weight than a pipeline, and a pipeline has a
-        larger weight than several machines.
+        Distance [1]; 0 for the simplest kind. Disaggregation adds 4, pipeline parallelism adds 2, and several machines
+        add 1.
     """
     machine = max(node(hardware), hardware.link_domain)
     levels = 4 * disaggregated + 2 * (plans.pp > 1) + (plans.accelerators > machine)
@@ -64,7 +64,7 @@ def is_plain(plans: Plans, layout: LayoutAssumptions) -> npt.NDArray[np.bool_]:
 
 
 def simplest(costs: npt.ArrayLike, levels: npt.ArrayLike) -> int:
-    """Index of the simplest deployment within 10% of the lowest cost. Among equally simple ones, the cheapest.
+    """Index of the simplest deployment within 10% of the lowest cost; the cheapest of equally simple deployments.
 
     Parameters
     ----------

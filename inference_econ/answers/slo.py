@@ -30,7 +30,7 @@ from inference_econ.inputs.workload import percentiles
 from inference_econ.records.plain import finite_or_none
 from inference_econ.serving import Loaded, Service, Services, loaded, new_tokens, quantiles
 
-#: For each latency with an SLO: the error statistic that applies, and its name in messages.
+#: For each kind of latency SLO: the error statistic that applies, and the name of the latency in messages.
 _PROMISED: Mapping[str, tuple[Quantity, str]] = {
     "ttft": ("ttft", "TTFTs"),
     "tpot": ("tpot", "TPOTs"),
@@ -39,7 +39,7 @@ _PROMISED: Mapping[str, tuple[Quantity, str]] = {
 
 
 class Margins(NamedTuple):
-    """Divisors that make SLOs stricter for predictions, at least 1, shape (n,) [1]."""
+    """Safety margins of n layouts: divisors of the SLOs that a prediction must meet, at least 1, shape (n,) [1]."""
 
     ttft: Array
     """Divisor of the TTFT SLO."""
@@ -57,7 +57,7 @@ def margins(layouts: Services | Service, confidence: float, promised: Collection
     Parameters
     ----------
     layouts : Services or Service
-        Layouts with their engine.
+        Layouts of one setup, for which prediction errors are looked up.
     confidence : float
         Probability that each SLO is met [1].
     promised : collection of {'ttft', 'tpot', 'e2e'}
@@ -66,7 +66,7 @@ def margins(layouts: Services | Service, confidence: float, promised: Collection
     Returns
     -------
     Margins
-        Margins; 1 for latencies without an SLO.
+        Safety margins; 1 for latencies without an SLO.
 
     Raises
     ------
@@ -89,12 +89,12 @@ def margins(layouts: Services | Service, confidence: float, promised: Collection
 
 
 def margin_of(instances: Instances, quantity: Quantity, confidence: float) -> float | None:
-    """Margin of the instance that differs most from measured ones [1]; None without an error estimate."""
+    """Safety margin of the instance that differs most from measured servers [1]; None without an error estimate."""
     return margin(instances.setup.assumptions, quantity, confidence, bounds.subjects_of(instances))
 
 
 def instances_of(layouts: Services | Service) -> Instances:
-    """Layouts as n instances for a comparison with measured servers. The load of the layouts is not set."""
+    """Describe n layouts as instances without a load, for which prediction errors can be looked up."""
     requests = layouts.requests
     return Instances(
         layouts.setup,
@@ -116,13 +116,13 @@ def _unknown(setup: Setup, what: str) -> str:
 
 #: Latencies with SLOs: time to first token, time per output token, time to last token.
 NAMES = ("ttft", "tpot", "e2e")
-#: Largest planned load, as a share of the capacity [1]. Above it, queueing time is too sensitive to the load.
+#: Largest planned load, as a share of the capacity [1]. Above this load, queueing time is too sensitive to the load.
 FULLEST = 0.98
 #: Largest planned load if no SLO would be missed below saturation, as a share of the capacity [1].
 FILLED = 0.8
 #: Quantile of prompt lengths that stands for the shortest prompt [1].
 _SHORTEST = 1e-3
-#: Percentile below which requests meet few other requests, so that a steady state is no bound on their latency [1].
+#: Percentile below which requests run with few other requests, so that a steady state is no bound on their latency [1].
 _FEW = 0.5
 
 
@@ -135,15 +135,16 @@ class Targets:
     ttft_seconds, tpot_seconds : float
         Longest time to first token, and longest time per output token [s]; ``inf`` for no SLO.
     percentile : str
-        Statistic of SLOs that do not set their own: ``mean``, or a percentile from ``p1`` to ``p99.9``.
+        Default statistic of the SLOs: ``mean``, or a percentile from ``p1`` to ``p99.9``.
     e2e_seconds : float
         Longest time to the last token [s]; ``inf`` for no SLO.
     confidence : float or None
-        Probability that a measured server meets each SLO, above 0.5 and at most 0.9 [1]; None for no margin.
+        Required probability that a measured server meets each SLO, above 0.5 and at most 0.9 [1]; None for no safety
+        margin.
     fullest : float
         Largest planned load as a share of the capacity [1]; by default :data:`FULLEST`, or :data:`FILLED` without SLOs.
     ttft_percentile, tpot_percentile, e2e_percentile : str or None
-        Statistic of each SLO; None for the default in ``percentile``.
+        Statistic of each SLO; None for the default ``percentile``.
 
     Raises
     ------
@@ -203,11 +204,11 @@ class Targets:
         return {name: seconds for name, seconds in self.every.items() if seconds < math.inf}
 
     def percentile_of(self, name: str) -> str:
-        """Statistic of one SLO."""
+        """Statistic of one SLO: ``mean``, or a percentile such as ``p90``."""
         return getattr(self, f"{name}_percentile") or self.percentile
 
     def finds_few(self, name: str) -> bool:
-        """True if requests at the percentile of an SLO share the server with few other requests.
+        """True if requests at the percentile of an SLO may share the server with few other requests (below p50).
 
         The steady state is not a bound on the latency of these requests.
         """
@@ -221,20 +222,23 @@ class Targets:
         return distinct.pop() if len(distinct) == 1 else None
 
     def statistic(self, name: str, load: Loaded) -> float:
-        """One latency under a load, at the statistic of its SLO [s]."""
+        """Value of one latency under a load, at the statistic of the latency's SLO [s]."""
         times: Mapping[str, float] = getattr(load, f"{name}_seconds")
         return times[self.percentile_of(name)]
 
     def relaxed(self, name: str, seconds: float) -> Targets:
-        """SLOs with another value for one of them [s]. The confidence is removed if this was the only SLO."""
+        """Copy of the SLOs in which one SLO has another value [s].
+
+        If no SLO remains, the confidence is removed.
+        """
         times = {**self.every, name: seconds}
         confidence = self.confidence if any(limit < math.inf for limit in times.values()) else None
         return self._timed(times, confidence)
 
     def like(self, first_load: Loaded, second_load: Loaded) -> Targets:
-        """Adjust the SLOs for another prediction of the same load.
+        """Convert the SLOs from one prediction method to another (analytical model and simulation).
 
-        The adjusted SLOs are as strict for the first prediction as the original SLOs for the second prediction.
+        The adjusted SLOs are as strict for ``first_load`` as the original SLOs are for ``second_load``.
         """
         times = {}
         for name, seconds in self.every.items():
@@ -246,20 +250,20 @@ class Targets:
         return self._timed(times, self.confidence)
 
     def predicted(self, service: Service) -> Targets:
-        """Stricter SLOs for predictions.
+        """Stricter SLOs that a prediction must meet.
 
-        If a prediction meets them, a server meets the original ones with the given confidence.
+        If a prediction meets the stricter SLOs, a server meets the original SLOs with the required confidence.
         """
         return self if self.confidence is None else self.less(self.margins(service))
 
     def margins(self, layouts: Services | Service) -> Margins:
-        """Divisors of the SLOs, for each of n layouts [1]."""
+        """Safety margins for each of n layouts [1]: divisors of the SLOs."""
         if self.confidence is None:
             return Margins(*np.ones((len(Margins._fields), layouts.plans.accelerators.size)))
         return margins(layouts, self.confidence, self.given)
 
     def less(self, by: Margins) -> Targets:
-        """SLOs divided by the largest margin of all layouts. The new SLOs have no confidence."""
+        """SLOs divided by the largest safety margin of all layouts. The new SLOs have no confidence."""
         widest = {name: float(factors.max()) for name, factors in by._asdict().items()}
         times = {name: limit / widest[name] for name, limit in self.every.items()}
         return replace(self._timed(times, None), fullest=self.fullest / widest["throughput"])
@@ -282,19 +286,19 @@ class Targets:
         return f"{', '.join(texts)} ({beside})" if texts and beside else ", ".join(texts)
 
     def first_violated(self, load: Loaded) -> str | None:
-        """First constraint that a load violates: capacity, ttft, tpot or e2e; None if it violates none."""
+        """First constraint that a load violates: capacity, ttft, tpot or e2e; None if it violates no constraint."""
         if load.saturated or load.utilization > self.fullest * (1.0 + 1e-9):
             return "capacity"
         return next((name for name, seconds in self.given.items() if self.statistic(name, load) > seconds), None)
 
 
 def promised_rates(layouts: Services, targets: Targets) -> Array:
-    """Largest steady request rate of each layout with mean latencies within the SLOs [1/s]; 0 if there is none.
+    """Largest steady request rate of each layout within the SLOs [1/s]; 0 if no rate meets the SLOs.
 
-    Values between two steady states are interpolated as in :meth:`inference_econ.serving.services.Service.at`. The
-    rates are also upper bounds for SLOs on percentiles, because a percentile of the latency is at least the latency of
-    a request of that length without queueing. Requests at percentiles below the median may meet few other requests at
-    any load, so this bound does not apply to them.
+    Values between two steady states are interpolated as in :meth:`inference_econ.serving.services.Service.at`. For an
+    SLO on a percentile, the rate is an upper bound, because it assumes the latency of a request at this percentile of
+    the length, without queueing. Requests at percentiles below the median may run with few other requests at any load,
+    so their latency is assumed to be the lowest at any load.
     """
     states = layouts.states
     tpot, ttft, e2e = (_least_seconds(layouts, name, targets) for name in ("tpot", "ttft", "e2e"))
@@ -334,7 +338,7 @@ def _least_seconds(layouts: Services, name: str, targets: Targets) -> Array:
 
 
 def _least_of_length(layouts: Services, name: str, share: float) -> Array:
-    """Lower bound on the TTFT or end-to-end latency of requests with a length at a given quantile [s]."""
+    """Lower bound on the TTFT or end-to-end latency of requests with a length at a quantile, shape (n, k) [s]."""
     states, requests, which = layouts.states, layouts.requests, np.array([share])
     prompt, shortest = (float(new_tokens(requests, some)[0]) for some in (which, np.array([_SHORTEST])))
     first, soonest = (
@@ -343,17 +347,17 @@ def _least_of_length(layouts: Services, name: str, share: float) -> Array:
     if name == "ttft":
         return first
     answer = max(float(quantiles(requests.osl, which)[0]) - 1.0, 0.0)
-    # A request that decodes with many others may still meet none of their prefills.
+    # A request that decodes with many other requests may still see none of their prefills.
     return np.maximum(first, soonest + answer * states.decode_seconds)
 
 
 def check_mean(promises: Targets | None) -> Targets:
-    """Return the SLOs if all apply to means; by default, SLOs without any limit.
+    """Check that all SLOs apply to means, and return them; by default, no SLO is set.
 
     Raises
     ------
     InputError
-        If an SLO does not apply to a mean: a steady state has no queue and no latency distribution.
+        If an SLO applies to a percentile. A steady state has no queue and no latency distribution.
     """
     if promises is None:
         return Targets(percentile="mean")
@@ -368,17 +372,17 @@ def check_mean(promises: Targets | None) -> Targets:
 
 
 def kept_states(seen: Mapping[str, npt.NDArray[np.float64]], promises: Targets) -> npt.NDArray[np.bool_]:
-    """True for states that meet the SLOs on means, shape (n, k).
+    """True for steady states whose mean latencies meet the SLOs, shape (n, k).
 
-    ``seen`` has the mean latencies by name, including TPOT. If the TPOT is NaN, the state does not exist, and it meets
-    no SLO.
+    ``seen`` has the mean latencies by name, including TPOT. A state with an undefined TPOT (NaN) does not exist, so its
+    entry is False.
     """
     kept = [seen[name] <= limit for name, limit in promises.given.items()]
     return np.asarray(np.logical_and.reduce([np.isfinite(seen["tpot"]), *kept]))
 
 
 def why_none_is_kept(setup: Setup, seen: Mapping[str, npt.NDArray[np.float64]], promises: Targets) -> str:
-    """Text with an SLO that no state meets, and its smallest feasible value."""
+    """Message that no steady state meets the SLOs, with the smallest feasible value of an SLO."""
     promised = " and ".join(f"{name.upper()} of {1e3 * value:.4g} ms" for name, value in promises.given.items())
     least = []
     for name in promises.given:
@@ -403,23 +407,25 @@ def _upwards(seconds: float) -> str:
 
 
 class Chances(NamedTuple):
-    """Probabilities of meeting SLOs, from 0.05 to 0.95 [1]. The ends mean "at most 0.05" and "at least 0.95".
+    """Probability that a measured server meets each SLO [1].
+
+    The values 0.05 and 0.95 mean "at most 0.05" and "at least 0.95".
 
     A probability is None without an SLO, or if the assumptions have no error estimate.
     """
 
     ttft: float | None
-    """P(TTFT SLO met)."""
+    """Probability that the TTFT SLO is met."""
     tpot: float | None
-    """P(TPOT SLO met)."""
+    """Probability that the TPOT SLO is met."""
     e2e: float | None
-    """P(end-to-end SLO met)."""
+    """Probability that the end-to-end SLO is met."""
     capacity: float | None
-    """P(capacity sufficient): probability that the instances sustain the request rate."""
+    """Probability that the instances sustain the request rate, P(capacity sufficient)."""
 
 
 def least_chance(chances: Chances) -> float:
-    """Smallest known probability among the latency SLOs [1]; 1 if none is known."""
+    """Smallest known probability among the latency SLOs [1]; 1 if no probability is known."""
     return min((value for value in chances[:3] if value is not None), default=1.0)
 
 
@@ -440,7 +446,10 @@ def chances(service: Service, load: Loaded, targets: Targets) -> Chances:
 
 
 def chances_of(reading: Instances, decoding: Instances, load: Loaded, targets: Targets) -> Chances:
-    """Probabilities that separate prefill and decode instances meet the SLOs."""
+    """Compute the probability of meeting each SLO from the errors of prefill and of decode instances.
+
+    The TTFT has the prediction errors of prefill instances. All other quantities have the errors of decode instances.
+    """
     seen = {name: targets.statistic(name, load) for name in targets.given}
     room = math.inf if not load.utilization > 0.0 else 1.0 / load.utilization
     return Chances(
@@ -452,7 +461,7 @@ def chances_of(reading: Instances, decoding: Instances, load: Loaded, targets: T
 
 
 def _kept(instances: Instances, quantity: Quantity, promised: float, predicted: float | None) -> float | None:
-    """Probability that a latency is within its SLO [1]; None without an SLO."""
+    """Probability that a measured latency is within its SLO [1]; None without an SLO."""
     if predicted is None:
         return None
     # Outputs of one token have no TPOT, so they meet any TPOT SLO.
@@ -464,7 +473,7 @@ def _chance(instances: Instances, quantity: Quantity, slack: float) -> float | N
 
 
 def chances_record(chances: Chances) -> dict[str, float | None]:
-    """Probabilities as plain data; null if unknown or without an SLO.
+    """Return the probabilities of meeting SLOs as plain data; None if unknown or without an SLO.
 
     Error quantiles are known only from 5% to 95%. A value of 0.05 means at most 5%, and 0.95 means at least 95%.
     """
@@ -472,7 +481,7 @@ def chances_record(chances: Chances) -> dict[str, float | None]:
     return {names.get(name, f"p_{name}_met"): value for name, value in chances._asdict().items()}
 
 
-#: Load of an instance that is nearly idle, and load at which two requests never meet, as shares of the capacity [1].
+#: Load of a nearly idle instance, and load at which two requests never run together, as shares of the capacity [1].
 _IDLE, _ALONE = 1e-3, 1e-6
 #: First factor on the latency of an idle instance, so that it can serve more than one request [1]. If the SLO is not
 #: met, this factor is increased by the second number, up to a maximum number of times [1].
@@ -481,16 +490,16 @@ _ROOM, _MORE, _TIMES = 1.02, 1.1, 12
 
 @dataclass(frozen=True, slots=True)
 class Relaxed:
-    """One SLO that is relaxed until all other SLOs can be met.
+    """SLO that must be relaxed so that a deployment can meet all SLOs, with its smallest feasible value.
 
     Attributes
     ----------
     name : str
         Name of the relaxed SLO: ttft, tpot or e2e.
     seconds : float
-        Smallest feasible value of this SLO, to two digits [s].
+        Smallest feasible value of the relaxed SLO, to two digits [s].
     service : Service
-        Instance of the deployment that meets the relaxed SLOs.
+        Instance of a deployment that meets the SLOs with this value.
     """
 
     name: str
@@ -504,15 +513,15 @@ def nothing_kept(every: Sequence[Services], targets: Targets, keeps: Callable[[S
     Parameters
     ----------
     every : sequence of Services
-        Layouts of all candidates.
+        Aggregated layouts of all candidate deployments.
     targets : Targets
         SLOs.
     keeps : callable
-        Function that returns True if a deployment of a service can meet the given SLOs under the load.
+        Function that returns True if a deployment of the given service can meet the given SLOs under the load.
 
     Notes
     -----
-    If requests exceed the maximum context of the model, no relaxation is searched. The user must shorten requests
+    If requests exceed the maximum context of the model, no feasible SLO is searched. The user must shorten the requests
     anyway, and the search would take most of the run time.
     """
     sentence = f"no deployment keeps {targets.text or 'up'}, even with one request in flight"
@@ -530,9 +539,9 @@ def nothing_kept(every: Sequence[Services], targets: Targets, keeps: Callable[[S
 def relaxations(
     every: Sequence[Services], targets: Targets, keeps: Callable[[Service, Targets], bool]
 ) -> Iterator[Relaxed]:
-    """Yield each SLO for which it is enough to relax this SLO alone, with the smallest feasible value.
+    """Yield each SLO that makes all SLOs feasible if it alone is relaxed, with its smallest feasible value.
 
-    If instances are almost always idle, smaller values may be feasible.
+    Smaller values may be feasible with instances that are almost always idle.
     """
     idle = [
         (service, _filled(service, _IDLE)) for layouts in every for service in map(layouts.service, range(len(layouts)))
@@ -554,7 +563,7 @@ def relaxations(
 def _least_kept(
     service: Service, targets: Targets, name: str, least: float, keeps: Callable[[Service, Targets], bool]
 ) -> float | None:
-    """Smallest feasible value of one SLO if all other SLOs are met; None if there is none [s].
+    """Smallest value of one SLO with which a service meets all SLOs [s]; None if no tried value is sufficient.
 
     The search starts at the latency of an idle instance.
     """
@@ -578,7 +587,7 @@ def _filled(service: Service, share: float) -> Loaded:
 
 
 def _label(service: Service) -> str:
-    """GPUs and parallelism degrees of an instance, as text."""
+    """Describe an instance as text, by its GPUs and parallelism degrees."""
     degrees = service.setup.layout_record(service.plans, service.setup.assumptions.layout.tensor_layouts[0])
     named = ", ".join(f"{name}{degrees[name]:g}" for name in ("tp", "dp", "pp", "ep") if degrees.get(name, 1) != 1)
     chips = f"{service.accelerators} x {service.setup.hardware.name}"
@@ -586,7 +595,7 @@ def _label(service: Service) -> str:
 
 
 def best_reachable(every: Sequence[Services], targets: Targets) -> str:
-    """Text with the latencies of the fastest layout of each GPU, for a single request."""
+    """Text with the lowest latencies of a single request on each kind of GPU, over all layouts."""
     chips: dict[str, list[tuple[Loaded, Service]]] = {}
     for layouts in every:
         services = map(layouts.service, range(len(layouts)))
@@ -613,25 +622,25 @@ LeastAt = Callable[[Array, bool], Array]
 
 
 class Likely(NamedTuple):
-    """Predicted cost with its 80% interval."""
+    """Predicted cost with its 80% interval, for comparisons of costs."""
 
     dollars: float
-    """Predicted cost, in a unit that all compared costs share."""
+    """Predicted cost, in the same unit as the costs that it is compared with."""
     low: float | None
     """Lower end of the 80% interval; None without an error estimate."""
     high: float | None
-    """Upper bound of the 80% interval.
+    """Upper end of the 80% interval.
 
-    None without an error estimate, or if no deployment is fast enough at this bound.
+    The value is None without an error estimate, or if no deployment is fast enough at this end.
     """
     instances: Instances
-    """Instances with this cost."""
+    """Instances that have this cost, for which prediction errors can be looked up."""
 
     @property
     def spread(self) -> tuple[float, float] | None:
-        """Mean and standard deviation of ln(measured / predicted), with errors assumed normal [1].
+        """Mean and standard deviation of the logarithm of the measured cost (assumed to be normally distributed).
 
-        None without an error estimate.
+        The value is None without an error estimate.
         """
         if self.low is None or self.high is None:
             return None
@@ -639,18 +648,20 @@ class Likely(NamedTuple):
         return (low + high) / 2.0, (high - low) / 2.0 / _HALF_WIDTH
 
 
-#: Exponents of :func:`interval_scale` [1]. Each is set so that the intervals contain 80% of the servers in
-#: docs/evidence/costs.md. They are for aggregated deployments with ``measured`` evidence, and with other evidence. The
-#: last two are for disaggregated deployments, and for disaggregated ones with speculation in unmeasured layouts.
+#: Exponents of :func:`interval_scale` [1], set so that the intervals contain 80% of the servers in
+#: docs/evidence/costs.md. The first two are for aggregated deployments with ``measured`` evidence, and with other
+#: evidence. The third is for disaggregated deployments. The last is for disaggregated speculation in unmeasured
+#: layouts.
 _WIDTH_MEASURED, _WIDTH_UNMEASURED, _WIDTH_DISAGGREGATED, _WIDTH_UNKNOWN = 0.55, 0.85, 0.6, 1.1
 
 
 def interval_scale(instances: Instances) -> float:
     """Exponent that narrows or widens the 80% interval of a cost [1].
 
-    With the exponent s, :func:`likely_ends` replaces the ratio r of an end to the predicted cost by r^s. The ends
-    combine the errors of speed and throughput. Errors of speed and throughput result from the same step times, so the
-    combined interval is usually too wide. Deployments without measurements have larger errors.
+    With the exponent s, :func:`likely_ends` replaces the ratio r of an interval end to the predicted cost by r^s. The
+    ends combine the errors of speed and throughput. Errors of speed and throughput result from the same step times, so
+    the combined interval is usually too wide. Deployments without measurements have larger errors, and a larger
+    exponent.
     """
     setup, levels = instances.setup, instances.setup.levels
     if levels is not None and levels.apart:
@@ -678,14 +689,14 @@ def likely_ends(least: LeastAt, speeds: Array, instances: Instances) -> tuple[Ar
     -------
     (ndarray, ndarray), shape (n,)
         Lower and upper ends. The lower end is the cost if TPOT is at the low end of its error interval, and throughput
-        at the high end. The upper end is the opposite case. The ends are NaN without an error estimate, and infinite if
-        no deployment reaches the speed.
+        at the high end. The upper end is the cost if TPOT is at the high end, and throughput at the low end. The ends
+        are NaN without an error estimate, and infinite if no deployment reaches the speed.
 
     Notes
     -----
     The cheapest of many candidates is probably more expensive than predicted, above all if its layout was never
     measured. A user can switch to a measured layout instead. The upper end is therefore at least the upper end of the
-    cheapest measured layout. The errors of both are assumed to be equal.
+    cheapest measured layout. The measured layout is assumed to have the same errors.
     """
     tpot, rate = (bounds.around(instances, quantity) for quantity in ("tpot", "throughput"))
     if tpot is None or rate is None:
@@ -702,7 +713,7 @@ def likely_ends(least: LeastAt, speeds: Array, instances: Instances) -> tuple[Ar
 
 
 def of_throughput(dollars: float, instances: Instances) -> Likely:
-    """Cost with its interval. The cost is inversely proportional to the throughput."""
+    """Add the 80% interval to a cost that is inversely proportional to the throughput."""
     likely = bounds.around(instances, "throughput")
     if likely is None:
         return Likely(dollars, None, None, instances)
@@ -720,13 +731,14 @@ def chance_below(first: Likely, second: Likely) -> float | None:
     Returns
     -------
     float or None
-        Probability from 0.05 to 0.95 [1]. The ends mean "at most" and "at least", because the tails are unknown.
+        Probability [1]. The values 0.05 and 0.95 mean "at most 0.05" and "at least 0.95", because the tails are
+        unknown.
 
     Notes
     -----
-    For both costs, ln(measured / predicted) is assumed to be normally distributed. Mean and width follow from the 80%
-    interval, and the correlation follows from :func:`shared_share`. The difference of the logarithms is then also
-    normal.
+    The logarithms of both measured costs are assumed to be normally distributed. Mean and width follow from the 80%
+    interval of a cost. :func:`shared_share` is the correlation of the two logarithms. The difference of the logarithms
+    is then also normally distributed.
     """
     spread, other = first.spread, second.spread
     if spread is None or other is None:
@@ -742,15 +754,15 @@ def chance_below(first: Likely, second: Likely) -> float | None:
 def shared_share(first: Instances, second: Instances) -> float:
     """Share of the error variance that two predictions have in common [1].
 
-    The share is 0 if the profiles, models or GPUs differ, or without measured corrections. For two GPUs with the same
-    engine, model and load, TPOT errors are nearly uncorrelated (rank correlation 0.15, ``sh run.sh validate
-    error-correlations``).
+    The share is 0 if the predictions have different profiles, models or GPUs, or no measured corrections. For two GPUs
+    with the same engine, model and load, TPOT errors are nearly uncorrelated (rank correlation 0.15, ``sh run.sh
+    validate error-correlations``).
 
     For one model, GPU and profile, the share follows from the variances of the measured corrections
     (:class:`inference_econ.inputs.MeasuredLevels`). Two predictions always share the variances of the model on the GPU
-    and of the engine version. The variance of speculation is shared if both predictions use speculation, or neither
-    does. The variance of the layout is shared by equal layouts. A what-if variant of a GPU or model has the errors of
-    the original, so its share is 1.
+    and of the engine version. They share the variance of speculation if both or neither use speculation. They share the
+    variance of the layout if their layouts are equal. A what-if variant of a GPU or model has the errors of the
+    original, so its share is 1.
     """
     setup, other = first.setup, second.setup
     levels = setup.assumptions.levels

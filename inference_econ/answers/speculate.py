@@ -1,4 +1,4 @@
-"""Comparison of speculative decoding with plain decoding on one deployment, and measured acceptance rates."""
+"""Comparison of speculative decoding with plain decoding on one deployment, and acceptance rates from a file."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-#: Maximum number of steady states and of concurrencies [1].
+#: Maximum number of steady states, and maximum number of concurrencies that are evaluated [1].
 _STATES = 400
 #: Speedups below this value count as no speedup [1].
 _NONE = 1e-6
@@ -55,12 +55,12 @@ class Speculated(Shown):
     Attributes
     ----------
     plain, speculating : Service
-        Service without speculation, and service with speculation, in the same layout. With speculation, fewer requests
+        Service without speculation, and service with speculation in the same layout. With speculation, fewer requests
         may fit, because the draft model needs memory.
     concurrency : ndarray
         Numbers of concurrent requests [1]: ascending integers up to the memory limit of ``speculating``.
     plain_state, state : Steady
-        Steady states without and with speculation.
+        Steady states at each concurrency, without and with speculation.
     drafted : ndarray of int
         Best draft length at each concurrency [1]; 0 where plain decoding is fastest.
     tokens : ndarray
@@ -92,16 +92,16 @@ class Speculated(Shown):
 
     @property
     def pays(self) -> npt.NDArray[np.bool_]:
-        """True for points at which speculation is faster per token."""
+        """True for concurrencies at which speculation lowers the TPOT."""
         return np.asarray(self.speedup > 1.0 + _NONE)
 
     def dollars(self, state: Steady) -> Array:
-        """Bill of the instance divided by its output tokens [USD per 1e6 tokens]."""
+        """Cost of the instance divided by its output tokens, at each concurrency [USD per 1e6 tokens]."""
         tokens = state.requests_per_second * self.plain.requests.osl.mean
         return money.dollars_per_million_tokens(self.plain.accelerators, 1.0, tokens, self.dollars_per_accelerator_hour)
 
     def at(self, wanted: npt.ArrayLike) -> Speculated:
-        """Results at the given concurrencies. If one was not evaluated, the next larger one is used."""
+        """Select the results at the given concurrencies. Missing concurrencies are replaced by the next larger one."""
         chosen = np.searchsorted(self.concurrency, np.asarray(wanted, dtype=float).clip(1.0, self.concurrency[-1]))
         concurrency = self.concurrency[chosen]
         return replace(
@@ -115,7 +115,7 @@ class Speculated(Shown):
         )
 
     def subjects(self) -> tuple[Instances]:
-        """Deployments with and without speculation, each at the concurrencies of :attr:`powers`."""
+        """Return the deployment with speculation at the concurrencies :attr:`powers`, to look up prediction errors."""
         requests, flights = self.plain.requests, self.powers
         sizes = [float(self.plain.accelerators)] * len(flights)
         layouts = layout_keys(self.plain.plans, self.plain.setup.assumptions.layout)
@@ -228,7 +228,7 @@ def speculate(setup: Setup, requests: Requests, speculation: Speculation, pins: 
     layout = Pins() if pins is None else pins
     pinned = replace(layout, tp=layout.tp or 1, dp=layout.dp or 1, pp=layout.pp or 1)
     layouts = offer(setup, requests, Space(pinned))
-    # Layouts differ only in expert parallelism. The one with the most throughput is used.
+    # The layouts differ only in expert parallelism. The layout with the highest throughput is used.
     best = int(np.argmax(layouts.states.requests_per_second[:, -1]))
     plans, setup = layouts.plans.row(best), layouts.setup
     slots = slots_of(setup, plans, speculation)
@@ -297,7 +297,7 @@ def measured_acceptance(path: Path | str, longest: int | None) -> float | list[f
 
 
 def _frame(path: Path | str) -> pd.DataFrame:
-    """File contents as a table of text."""
+    """Read a CSV file as a table of texts; raise InputError if a required column or line is missing."""
     import pandas as pd
 
     try:
@@ -328,7 +328,7 @@ def _numbers(path: Path | str, frame: pd.DataFrame, name: str) -> Array:
     return np.array(values)
 
 
-#: Latency columns, and the error statistic that applies to each.
+#: Latency and cost columns, each with the error statistic that applies to it.
 _FOLLOWS: bounds.Follows = {
     **dict.fromkeys(("plain_ttft_seconds", "ttft_seconds"), ("ttft", 1)),
     **dict.fromkeys(("plain_tpot_seconds", "tpot_seconds"), ("tpot", 1)),
@@ -339,6 +339,6 @@ _FOLLOWS: bounds.Follows = {
 
 
 def chosen_speculation(speculated: Speculated) -> Speculation:
-    """Return the speculation method of the deployment."""
+    """Return the speculation method that is compared with plain decoding."""
     assert speculated.speculating.speculation is not None
     return speculated.speculating.speculation

@@ -1,4 +1,4 @@
-"""Profile of a request trace: arrivals, lengths, reuse and sessions, and the workload fitted to it."""
+"""Profile of a request trace (arrivals, lengths, prefix reuse, sessions), and the workload fitted to the trace."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ from inference_econ.inputs.workload import traces
 WINDOWS, _MOST_WINDOWS = (1, 10, 60), 600_000
 #: Number of requests that are stored [1]: the first ones for replay, and a random sample for lengths.
 KEPT = 50_000
-#: Maximum number of sessions that are tracked [1]. When it is reached, a random half of them is dropped.
+#: Maximum number of sessions that are tracked [1]. When the maximum is reached, a random half of the sessions is
+#: dropped.
 _SESSIONS = 1 << 18
-#: Number of invalid lines that are quoted [1]; the others are only counted.
+#: Maximum number of invalid lines that are described [1]; all other invalid lines are only counted.
 _TOLD = 3
 #: Quantiles that separate the rows of the fitted table [1]. They apply to new tokens, and within each group to outputs.
 _EDGES = (*np.arange(0.0, 0.9, 0.1), 0.9, 0.95, 0.99, 1.0)
-#: Possible intervals of fitted rates, each with the window that separates rates from bursts [s]. The first interval
-#: with at least this mean number of requests is used [1].
+#: Possible intervals of fitted rates, each with the window that separates rates from bursts [s], and minimum mean
+#: number of requests per interval [1]. The first interval with this number of requests is used.
 _INTERVALS, _LEAST_REQUESTS = ((60, 10), (600, 60), (3600, 60)), 50
 _HOUR, _DAY = 3600.0, 86_400.0
 #: Windows per interval that are needed to separate a rate from bursts [1].
@@ -55,14 +56,14 @@ class Spread(NamedTuple):
 
     @classmethod
     def of(cls, tokens: Array) -> Spread:
-        """Distribution of the values in a sample."""
+        """Compute the distribution of a sample of lengths [tokens]."""
         p50, p90, p99 = (float(value) for value in np.quantile(tokens, (0.5, 0.9, 0.99)))
         return cls(float(tokens.mean()), p50, p90, p99, float(tokens.max()))
 
 
 @dataclass(frozen=True, slots=True)
 class TraceSessions:
-    """Sessions in a trace."""
+    """Statistics of the sessions in a trace."""
 
     count: int
     """Number of sessions [1]."""
@@ -79,11 +80,11 @@ class TraceProfile(Shown):
     Attributes
     ----------
     origin, form : str
-        File and its format.
+        Name of the file, and format of the file.
     requests, broken : int
         Number of valid lines, and of invalid lines [1].
     mistakes : tuple of str
-        First invalid lines of the file, with their line numbers.
+        Descriptions of the first invalid lines of the file, with line numbers.
     seconds : float or None
         Time from the first to the last arrival [s]; None if the times in the trace have no common clock.
     windows : mapping of int to tuple of int
@@ -100,7 +101,7 @@ class TraceProfile(Shown):
     sessions : TraceSessions or None
         Sessions; None if the trace does not identify them.
     blocks : tuple of tuple of int
-        Blocks of the prompts in ``first``; empty tuples without block hashes.
+        Block numbers of the prompts in ``first``; empty tuples without block hashes.
     longest : tuple of (int, int)
         Line number and context length (input plus output) of the longest request [tokens].
     """
@@ -151,7 +152,7 @@ class TraceProfile(Shown):
 
     @property
     def correlation(self) -> float:
-        """Correlation of input and output lengths [1]; 0 if one is constant."""
+        """Correlation of input and output lengths [1]; 0 if the input or output length is constant."""
         first, second = (np.argsort(np.argsort(self.sample[:, column])).astype(float) for column in (0, 1))
         varied = all(np.ptp(self.sample[:, column]) > 0 for column in (0, 1))
         return float(np.corrcoef(first, second)[0, 1]) if varied else 0.0
@@ -160,7 +161,7 @@ class TraceProfile(Shown):
     def reused(self) -> float | None:
         """Share of prompt blocks that occurred in earlier requests [1].
 
-        If the trace has no blocks, it is the share of reused prompt tokens.
+        Without block hashes, the share of prompt tokens that were reused.
         """
         if self.block_tokens:
             return self.distances.share
@@ -198,7 +199,7 @@ class TraceProfile(Shown):
 
     @property
     def replay(self) -> Requests:
-        """First requests of the trace, with their recorded times for a replay.
+        """Return the first requests of the trace, with their recorded arrival times, for a replay in the simulator.
 
         Raises
         ------
@@ -211,7 +212,7 @@ class TraceProfile(Shown):
                 "workload to its lengths with 'inference-econ show traffic FILE -o mine.yaml', and give "
                 "--traffic mine.yaml"
             )
-        # The first request has no gap before it. The mean gap is used, which keeps the mean rate of the trace.
+        # The first request has no gap before it. It gets the mean gap, which keeps the mean rate of the trace.
         gaps = np.diff(self.times, prepend=self.times[0] - float(np.mean(np.diff(self.times))))
         isl, osl, cached = (tuple(map(float, self.first[:, column])) for column in range(3))
         spec = TrafficSpec.build(
@@ -254,7 +255,7 @@ class TraceProfile(Shown):
         }
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return one record per minute with its number of requests."""
+        """Return one record per minute of the trace, with the number of requests in this minute."""
         return [{"minute": minute, "requests": count} for minute, count in enumerate(self.windows.get(60, ()))]
 
 
@@ -354,7 +355,7 @@ class _TraceCounts:
                     self.turns[name] = turns
 
     def profile(self, origin: str, recorded: traces.TraceFile) -> TraceProfile:
-        """Profile of all lines that were read."""
+        """Compute the profile of all lines that were added."""
         timed = recorded.timed and not self.without_time
         rows = np.array(self.first, dtype=float)
         order = np.argsort(rows[:, 0], kind="stable") if timed else np.arange(len(rows))
@@ -383,13 +384,13 @@ class _TraceCounts:
 
 
 def _filled(counts: Counter[int]) -> tuple[int, ...]:
-    """Number of requests in consecutive windows, including empty windows; empty if there are too many windows."""
+    """Number of requests in each of the consecutive windows, empty windows included; no values for too many windows."""
     first, last = min(counts), max(counts)
     return tuple(counts[window] for window in range(first, last + 1)) if last - first < _MOST_WINDOWS else ()
 
 
 def _fitted_arrivals(profile: TraceProfile) -> dict[str, Any]:
-    """Rate of each interval, and the variation of interarrival times that reproduces the dispersion within intervals.
+    """Fit a rate per interval, and the variation of interarrival times that reproduces the bursts within intervals.
 
     For a renewal process, the index of dispersion tends to the squared coefficient of variation of the interarrival
     times: Cox and Lewis (1966), section 4.4.
@@ -420,15 +421,15 @@ def _fitted_arrivals(profile: TraceProfile) -> dict[str, Any]:
 
 
 def _digits(value: float) -> float:
-    """Round a number to five digits; integers are written without a decimal point."""
+    """Round a number to five significant digits; integral results are returned as int."""
     short = float(f"{value:.5g}")
     return int(short) if short.is_integer() else short
 
 
 def _fitted_lengths(sample: Array) -> dict[str, Any]:
-    """Table of mean lengths for groups of requests.
+    """Fit a table of mean lengths, with one row per group of similar requests.
 
-    Requests are grouped by quantiles of new tokens. Within each group, they are grouped by quantiles of outputs.
+    Requests are grouped by quantiles of new input tokens, and within each group by quantiles of output tokens.
     """
     rows: list[tuple[float, float, float, float]] = []
     for prompts in _between(sample, sample[:, 0] - sample[:, 2]):
@@ -440,7 +441,7 @@ def _fitted_lengths(sample: Array) -> dict[str, Any]:
 
 
 def _between(rows: Array, values: Array) -> Iterable[Array]:
-    """Groups of rows between quantiles of a value. Empty groups are left out."""
+    """Divide rows into groups between the quantiles of a value; empty groups are left out."""
     order = np.argsort(values, kind="stable")
     ends = np.unique(np.rint(np.array(_EDGES) * len(rows)).astype(int))
     return (rows[order[begin:end]] for begin, end in pairwise(ends))

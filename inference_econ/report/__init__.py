@@ -1,10 +1,10 @@
 """Display of results: tables, charts and documents.
 
-A command has one module, which creates the page of its result (``page``: tables, charts, sentences). Additional modules
-have the glossary of fields and the figures of the published study. A page formats the numbers of a result and computes
-no new ones. No other package imports Altair and matplotlib.
+Each command has a module in ``questions``, which creates the page of its result: tables, charts and sentences. Further
+modules have the glossary of fields and the figures of the published study. A page only formats the numbers of a result.
+No other package imports Altair and matplotlib.
 
-``cli`` uses the modules of this package; no package below it does.
+``cli`` and the extras use this package; packages below ``report`` do not import it.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""Read the deployment that a result selected: instances, load and predictions."""
+"""Read the deployment that a saved result selected: instances, load and predictions."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _HOW = "write one with 'inference-econ recommend ... -o answer.json' (or frontie
 
 @dataclass(frozen=True, slots=True)
 class ChosenPart:
-    """Equal instances of a selected deployment, as in its record.
+    """Equal instances of a selected deployment, as the saved result describes them.
 
     Raises
     ------
     ValueError
-        If there are no instances.
+        If a number of instances or of slots is not a positive integer.
     """
 
     hardware: str
@@ -58,20 +58,20 @@ class ChosenPart:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Deployment that a result selected."""
+    """Deployment that a saved result selected."""
 
     parts: Sequence[ChosenPart]
-    """Instances of each kind."""
+    """Instances, one entry per role (prefill, decode or aggregated)."""
     practice: Record
     """Engine (``engine``), KV-cache format (``kv``) and speculation method (``speculation``) of the selected recipe."""
     load: OfferedLoad
-    """Total load that was predicted."""
+    """Total load of the prediction."""
     expected: Sequence[Expected]
-    """Predicted values under that load."""
+    """Predicted values under the total load."""
     in_flight: float
     """Number of concurrent requests on all decode instances [1]."""
     scaling: Scaling | None = None
-    """Number of instances over a day, if the result has one."""
+    """Settings of the autoscaler, if the result is a fleet over a day; else None."""
     remarks: Sequence[str] = ()
     """Further notes for the operator."""
 
@@ -88,7 +88,7 @@ def read(path: str) -> SavedAnswer:
 
 
 def startable(record: object, origin: str) -> SavedAnswer:
-    """Result of a record with a deployment to launch; see :func:`read` for the errors."""
+    """Convert the record of a result that has a deployment to launch; see :func:`read` for the errors."""
     saved = of_command(record, origin, _HOW)
     if saved.kind not in _DEPLOYMENTS:
         raise InputError(f"{origin}: an answer of {saved.kind!r} starts nothing; {_HOW}")
@@ -96,7 +96,7 @@ def startable(record: object, origin: str) -> SavedAnswer:
 
 
 def chosen(saved: SavedAnswer, number: int | None = None) -> Chosen:
-    """Deployment with the given number in a result, counted from 1.
+    """Return the deployment with a number in a result, counted from 1.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def chosen(saved: SavedAnswer, number: int | None = None) -> Chosen:
         raise InputError(mistake(saved, error)) from error
 
 
-#: Record key of the deployments, and default number, by command.
+#: For each command: the record key of the deployments, and the number of the default deployment (None for no default).
 _DEPLOYMENTS: Mapping[str, tuple[str, int | None]] = {
     "recommend": ("choices", 1),
     "frontier": ("points", None),
@@ -156,7 +156,7 @@ def _entry(entries: Sequence[Record], number: int | None, origin: str) -> Record
 
 
 def _at_rate(entry: Record) -> tuple[Sequence[ChosenPart], float]:
-    """Equal instances of a deployment under a request rate, and concurrency of its decode instances [1]."""
+    """Instances of a deployment under a request rate, and total concurrency of its decode instances [1]."""
     chip = entry["hardware"]
     if entry.get("serving") != "disaggregated":
         replicas = entry["replicas"]
@@ -168,7 +168,7 @@ def _at_rate(entry: Record) -> tuple[Sequence[ChosenPart], float]:
 
 
 def _at_concurrency(chip: str, point: Record) -> tuple[Sequence[ChosenPart], float]:
-    """Prefill and decode instances of a frontier point, and concurrency of its decode instances [1]."""
+    """Instances of a frontier point, and total concurrency of its decode instances [1]."""
     layout = point["layout"]
     if "prefill" not in layout:
         return (ChosenPart(chip, layout, 1),), point["batch"]
@@ -181,7 +181,7 @@ def _at_concurrency(chip: str, point: Record) -> tuple[Sequence[ChosenPart], flo
 def agents_said(use: Record, replicas: int) -> tuple[str, ...]:
     """Notes for the operator of a deployment for agents: router, offload tiers, and limits of a test run.
 
-    If disaggregated, ``replicas`` is the number of prefill instances.
+    ``replicas`` is the number of aggregated instances, or of prefill instances [1].
     """
     behind = ", ".join(name for name in use["hit_rates"] if name != HBM)
     return (
@@ -222,14 +222,14 @@ def _scaling(saved: SavedAnswer, lot: Record, number: int) -> Scaling:
 
 
 def expected_in_flight(point: Record) -> tuple[Expected, ...]:
-    """Mean latencies and output rate of a service at a constant concurrency."""
+    """Predicted mean latencies and output rate of a frontier point, which has a constant concurrency."""
     latencies = [_expected(name, "mean", point, key) for name in _LATENCIES if (key := f"{name}_seconds") in point]
     throughput = _expected("throughput", "mean", point, "tokens_per_second_per_accelerator", point["accelerators"])
     return (*latencies, throughput)
 
 
 def expected_under_load(entry: Record, targets: Record, osl: float, usual: str = "p50") -> tuple[Expected, ...]:
-    """Latencies at the default statistic and at the statistic of the SLO, and output rate."""
+    """Predicted latencies, at the default statistic and at the statistic of the SLO, and predicted output rate."""
     latencies = [
         _expected(
             name,
@@ -247,7 +247,7 @@ def expected_under_load(entry: Record, targets: Record, osl: float, usual: str =
 
 
 def _finite(value: Any) -> float:
-    """Finite number of a record.
+    """Convert a number in a record.
 
     Raises
     ------
@@ -263,7 +263,7 @@ def _finite(value: Any) -> float:
 def _expected(
     measure: Measure, statistic: str, entry: Record, key: str, factor: float = 1.0, promised: float | None = None
 ) -> Expected:
-    """Number of a record with its interval, in base units."""
+    """Convert a predicted number in a record, with its interval, to base units."""
     values = [entry[key], entry.get(f"{key}_low"), entry.get(f"{key}_high")]
     value, low, high = (item[statistic] if isinstance(item, dict) else item for item in values)
     ends = [None if end is None else _finite(end) * factor for end in (low, high)]
@@ -271,12 +271,12 @@ def _expected(
     return Expected(measure, statistic, _finite(value) * factor, ends[0], ends[1], limit)
 
 
-#: Degrees of a layout by name, and number of its instances.
+#: Parallelism degrees of a layout by name, and number of instances with this layout.
 Pool = tuple[Mapping[str, Any], int]
 
 
 def start_of(deployed: Deployment, targets: Targets, pick: str) -> Start:
-    """Deployment under its load, as input of a launch plan."""
+    """Convert a deployment under its load to the input of a launch plan."""
     service, load, replicas, fleet = deployed.service, deployed.load, deployed.replicas, deployed.fleet
     if fleet is None:
         parts = [PlanPart(service, replicas)]
@@ -295,16 +295,16 @@ def start_of(deployed: Deployment, targets: Targets, pick: str) -> Start:
 def parts_of_pools(
     pools: Pools, reading: Pool, writing: Pool, in_flight: float, slots: int | None = None
 ) -> list[PlanPart]:
-    """Prefill and decode instances as parts of a launch plan.
+    """Convert prefill and decode instances to parts of a launch plan.
 
-    Instances are configured for full-length requests, as engines require.
+    Prefill and decode instances are both configured for requests with outputs, as engines require.
 
     Parameters
     ----------
     pools : Pools
-        Candidates.
+        Prefill and decode layouts.
     reading, writing : (mapping, int)
-        Layout and number of the prefill instances, and of the decode instances.
+        Layout and number of the prefill instances, and layout and number of the decode instances.
     in_flight : float
         Concurrent requests of one decode instance [1]; all instances use the best draft length at this concurrency.
     slots : int, optional

@@ -1,4 +1,4 @@
-"""Equations of the published study in their order, with the functions and the parts of a step that use them."""
+"""Equations of the published study by number, with the functions and the parts of a step that use each equation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Speculation has n draft tokens, the acceptance a, and the times t_P and t_Q. A n
 
 @dataclass(frozen=True)
 class EquationsPage(Page):
-    """Equations by number."""
+    """Page with the equations of the published study."""
 
     def tables(self) -> Sequence[Table]:
         """Table with one row per equation."""
@@ -45,11 +45,11 @@ class EquationsPage(Page):
         return (Table(title, _COLUMNS, cells, least=("section", "difference in the code", "part of explain")),)
 
     def record(self) -> object:
-        """One record per equation."""
+        """Return one record per equation."""
         return equations()
 
     def markdown(self) -> str:
-        """Documentation page."""
+        """Return the documentation page of the equations in Markdown."""
         (table,) = self.tables()
         linked = tuple(
             (number, section, f"`{formula}`", ", ".join(map(_linked, functions.split())), *others)
@@ -59,12 +59,12 @@ class EquationsPage(Page):
 
 
 def equations() -> list[dict[str, str]]:
-    """Rows of the table of equations: number, section, formula, functions, parts of a step, and code that deviates."""
+    """Rows of ``equations.csv``: number, section, formula, functions, parts of a step, and how the code deviates."""
     return list(rows(Path(__file__).with_name("equations.csv")))
 
 
 def equations_of(parts: Iterable[str]) -> str:
-    """Sentence with the equations behind parts of a step.
+    """Sentence that lists the equations for some parts of a step.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def equations_of(parts: Iterable[str]) -> str:
     texts = []
     for part in parts:
         found = [integer(row["equation"]) for row in equations() if part in row["parts"].split()]
-        # Consecutive equations differ from their position by the same number.
+        # In a run of consecutive equations, the difference of number and position is constant.
         runs = [[f"({number})" for _, number in run] for _, run in groupby(enumerate(found), lambda at: at[1] - at[0])]
         numbers = (f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(run) for run in runs)
         texts += [f"{PART_NAMES[part]} {', '.join(numbers)}"] if runs else []

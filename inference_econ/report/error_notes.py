@@ -1,4 +1,4 @@
-"""Notes on prediction errors: intervals, measurements of similar servers, and limits of the calibration data."""
+"""Notes on prediction errors: intervals, measurements of similar servers, and queries outside the calibration data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from inference_econ.records.texts import words
 _NAMES = words("quantities")
 #: Smallest median error that is reported [1].
 _BIAS = 0.05
-#: Property that a query shares with no measurement of its cross-validated fit, by the part that is not measured.
+#: Text for the measurements that a cross-validated fit excluded, by the property that the query has in common with
+#: them.
 WITHOUT = words("left_out")
 
 
@@ -25,7 +26,7 @@ def error_remarks(subjects: Iterable[Instances], quantities: Sequence[inputs.Qua
     Parameters
     ----------
     subjects : iterable of Instances
-        Deployments of the result, with labels if there are several.
+        Deployments of the result. If the result has several, they have labels.
     quantities : sequence of str
         Predicted quantities.
 
@@ -41,17 +42,17 @@ def error_remarks(subjects: Iterable[Instances], quantities: Sequence[inputs.Qua
         spreads.setdefault(interval_note(instances, quantities), []).append(instances.label)
         for text in extrapolations(instances):
             reasons.setdefault(text, []).append(instances.label)
-    # Labels are redundant where all have the same errors.
+    # Labels are redundant if all deployments have the same errors.
     return [*(with_labels(spreads) if len(spreads) > 1 else spreads), *with_labels(reasons)]
 
 
 def with_labels(texts: Mapping[str, Sequence[str]]) -> list[str]:
-    """Sentences with the labels of the deployments that each of them describes."""
+    """Put the labels of the deployments that a sentence describes before the sentence."""
     return [f"{', '.join(dict.fromkeys(labels))}: {text}" if any(labels) else text for text, labels in texts.items()]
 
 
 def interval_note(instances: Instances, quantities: Sequence[inputs.Quantity]) -> str:
-    """Sentences on the interval of measured values around predictions, or on its absence."""
+    """Sentences on the interval of measured values around predictions, or on the reason why there is no interval."""
     name, parts, without = assumptions_label(instances.setup.assumptions), list[str](), list[str]()
     for quantity, (likely, errors) in known_errors(instances, quantities).items():
         own, bias = errors.spread.own, errors.spread.bias
@@ -81,7 +82,7 @@ def _offset(factor: float) -> str:
 
 
 def extrapolations(instances: Instances) -> list[str]:
-    """Sentences on outliers among the measurements, and on properties of instances outside the calibration data."""
+    """Sentences on outliers among the measurements, and on how instances differ from the calibration data."""
     always, sometimes = outside_of(instances)
     of_servers = [*misfits(instances), *newer_release(instances)]
     if not always and not sometimes:
@@ -94,7 +95,7 @@ def extrapolations(instances: Instances) -> list[str]:
 
 
 def newer_release(instances: Instances) -> list[str]:
-    """Sentence on an engine release that is newer than all measured ones."""
+    """Sentence on an engine release that is newer than all measured releases; empty if there is none."""
     levels = instances.setup.levels
     if levels is None or not levels.ahead:
         return []
@@ -102,7 +103,7 @@ def newer_release(instances: Instances) -> list[str]:
 
 
 def misfits(instances: Instances) -> list[str]:
-    """Sentences on measurements of the same model and GPU: those that correct the prediction, and outliers.
+    """Sentences on measurements of the same model and GPU that correct the prediction, and on outliers.
 
     Measurements of engines that were not requested are left out.
     """
@@ -143,7 +144,7 @@ def measurement_note(instances: Instances) -> str:
 
 
 def _level(instances: Instances) -> inputs.MeasuredLevel | None:
-    """Measured correction factor of the layout; for several layouts, of the serving mode."""
+    """Measured correction factor that applies to a single layout, or to the serving mode of several layouts."""
     levels, layouts = instances.setup.levels, instances.layouts
     if levels is None:
         return None
@@ -169,7 +170,7 @@ def measurement_warnings(instances: Instances) -> list[str]:
 
 
 def calibration_warnings(shown: Sequence[Instances]) -> list[str]:
-    """Warning on the instances with the widest TPOT interval outside the calibration data, with the first reason.
+    """Warning on the instances outside the calibration data that have the widest TPOT interval, with one reason.
 
     :func:`error_remarks` has all reasons.
     """

@@ -1,8 +1,8 @@
 """Glossary of fields: their names, units and number formats in tables, charts, schemas and documents.
 
-``fields.csv`` is the glossary, with one row per JSON name. Records use these names and base units, and a table is a
-view of records. If a name has a special meaning in one kind of record, the glossary has another row ``RECORD.NAME``.
-Columns that exist only in tables are named ``column.HEADING``; ``{}`` represents the variable part of a heading.
+``fields.csv`` is the glossary, with one row per JSON name. Records use these names and base units, and tables show
+records. If a name has a special meaning in one kind of record, the glossary has another row ``RECORD.NAME``. Columns
+that exist only in tables are named ``column.HEADING``; ``{}`` represents the variable part of a heading.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from inference_econ.report.page import Table
 
 #: Plain data of one row.
 Record: TypeAlias = Mapping[str, Any]
-#: Column: name of a field, optionally with a percentile after a dot; or a heading with its cells.
+#: Column of a table: name of a field, optionally with a percentile after a dot; or a heading with the cells.
 Column: TypeAlias = "str | tuple[str, Sequence[str]]"
 #: Formatters that no format specification can express.
 _WRITERS: Mapping[str, Callable[[Any], str]] = {
@@ -34,7 +34,7 @@ _WRITERS: Mapping[str, Callable[[Any], str]] = {
     "part": lambda name: PART_NAMES[name],
     "text": str,
 }
-#: Largest number that is written as an integer when it exceeds its digits [1].
+#: Numbers below this limit are written as integers if their format would use an exponent [1].
 _WHOLE = 1e15
 #: Definition of GB for all sizes.
 GIGABYTES = "GB are decimal (10^9 B). Vendors sell GiB as GB, so an H100 with 80 GB has 85.5 GB here."
@@ -52,7 +52,7 @@ class Field(NamedTuple):
     type: str
     """Type of the values: a JSON type or a kind of record.
 
-    ``[]`` marks lists, ``{}`` mappings by name, and ``?`` nullable values.
+    ``[]`` marks lists, ``{}`` marks mappings by name, and ``?`` marks values that may be null.
     """
     unit: str
     """Unit in records: 1 for dimensionless numbers; empty for texts and records."""
@@ -61,7 +61,7 @@ class Field(NamedTuple):
     writing: str
     """Display format: an optional factor, then a format specification or the name of a formatter."""
     missing: str
-    """Text that replaces null."""
+    """Text that a table shows instead of null."""
     meaning: str
     """Meaning of the field, as a sentence."""
 
@@ -75,7 +75,7 @@ class Field(NamedTuple):
         return f"{scaled:,.0f}" if "e+" in text and scaled < _WHOLE else text
 
     def head(self, percentile: str = "") -> str:
-        """Format the heading, with a percentile if given."""
+        """Return the column heading, with the percentile that the column shows."""
         return " ".join(self.heading.format(percentile).split())
 
     @property
@@ -98,7 +98,7 @@ def glossary() -> Mapping[str, Field]:
 
 
 def field(name: str, record: str = "") -> Field:
-    """Return the meaning of a name in a kind of record.
+    """Look up the glossary entry of a name, with its special meaning in a kind of record.
 
     Raises
     ------
@@ -115,9 +115,9 @@ def column(records: Sequence[Record], named: Column, kind: str = "") -> tuple[st
     Parameters
     ----------
     records : sequence of mapping
-        Rows.
+        Records, one per table row.
     named : str or (str, sequence of str)
-        Column.
+        Name of a field, or a heading with its cells.
     kind : str
         Kind of record.
     """
@@ -127,7 +127,7 @@ def column(records: Sequence[Record], named: Column, kind: str = "") -> tuple[st
     shown = field(name, kind)
     cells = []
     for record in records:
-        # Empty if a record lacks the field, a dash if it has other percentiles.
+        # A cell is empty if the record lacks the field, and a dash if the field lacks the percentile.
         if name not in record or (percentile and percentile not in record[name]):
             cells.append("-" if name in record else "")
         else:
@@ -179,18 +179,18 @@ def view(
     why: Iterable[str] = (),
     least: Iterable[str] = (),
 ) -> Table:
-    """Return records as a table.
+    """Create a table from records.
 
     Parameters
     ----------
     title : str
         Title.
     records : sequence of mapping
-        Rows.
+        Records, one per table row.
     columns : iterable of str or (str, sequence of str)
-        Columns in order.
+        Columns from left to right: field names, or headings with their cells.
     kind : str
-        Kind of record, if some fields have special meanings in it.
+        Kind of the records, if some fields have a special meaning in this kind.
     notes, why : iterable of str
         Notes, and lines on the basis of the numbers (``--why``).
     least : iterable of str
@@ -206,7 +206,7 @@ def view(
 
 
 def details(records: Sequence[Record], names: Iterable[str]) -> dict[str, list[float | str]]:
-    """Return hover texts from fields of the records of points; counts remain numbers."""
+    """Create hover texts, by heading, from fields of the records of points; integers remain numbers."""
     columns: dict[str, list[float | str]] = {}
     for name in names:
         shown = field(name)

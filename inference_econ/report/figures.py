@@ -51,14 +51,14 @@ _TITLE_SIZE = 10.5
 #: Legend line length [characters], characters per inch, and characters of the marker before each label.
 _LEGEND_WIDTH, _LEGEND_DENSITY, _LEGEND_SIGN = 41, 13.0, 10
 _CHARTS_BESIDE = 3
-#: Larger numbers of points are drawn smaller [1].
+#: Number of points above which points are drawn smaller [1].
 _FEW_POINTS = 12
 #: Omit dates, so that equal figures give equal files.
 _UNDATED: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 
 
 def chart_figure(chart: Chart, title: str) -> Figure:
-    """One chart with its title above and its legend below."""
+    """Draw one chart with its title above and its legend below."""
     figure = Figure(figsize=(7.6, 5.4), layout="constrained")
     figure.suptitle("\n".join(textwrap.fill(line, _TITLE_WIDTH) for line in title.splitlines()), fontsize=_TITLE_SIZE)
     _legend_below(figure, _chart(figure.add_subplot(), replace(chart, title=""), _coloured([chart])))
@@ -66,7 +66,7 @@ def chart_figure(chart: Chart, title: str) -> Figure:
 
 
 def charts_figure(charts: Sequence[Chart], title: str) -> Figure:
-    """Charts side by side with one legend; equal labels have equal colors."""
+    """Draw charts side by side with one legend; equal labels have equal colors."""
     columns = min(len(charts), _CHARTS_BESIDE)
     rows = -(-len(charts) // columns)
     figure = Figure(figsize=(1.0 + 4.2 * columns, 0.8 + 4.0 * rows), layout="constrained")
@@ -86,7 +86,7 @@ def charts_figure(charts: Sequence[Chart], title: str) -> Figure:
 
 
 def _legend_below(figure: Figure, drawn: Mapping[str, Any]) -> None:
-    """Legend below the axes, with as many columns as fit."""
+    """Draw the legend below the axes, with the largest number of columns that fits."""
     texts = [textwrap.fill(label, _LEGEND_WIDTH) for label in drawn]
     longest = max(len(line) for text in texts for line in text.splitlines())
     columns = int(figure.get_figwidth() * _LEGEND_DENSITY / (longest + _LEGEND_SIGN))
@@ -95,7 +95,7 @@ def _legend_below(figure: Figure, drawn: Mapping[str, Any]) -> None:
 
 
 def _coloured(charts: Sequence[Chart]) -> list[str]:
-    """Labels of all lines that need their own color."""
+    """Labels of all lines that need a separate color."""
     return list(dict.fromkeys(line.beside or line.label for chart in charts for line in chart.lines))
 
 
@@ -152,7 +152,7 @@ def plot_frontiers(axes: Axes, curves: Sequence[Curve], title: str) -> None:
     axes.set_xlim(left=0)
     label_ticks(axes.yaxis, "${:g}", Decades())
     axes.set_xlabel("tokens per second per user")
-    # The cost of services includes prefill, that of decode steps does not.
+    # The cost of services includes prefill; the cost of decode steps does not.
     services = any(isinstance(curve.frontier, ServiceFrontier) for curve in curves)
     axes.set_ylabel(f"US dollars per million output tokens{', prefill included' * services}")
     axes.set_title(title)
@@ -161,7 +161,7 @@ def plot_frontiers(axes: Axes, curves: Sequence[Curve], title: str) -> None:
 class Decades(LogLocator):
     """Ticks of a logarithmic axis at powers of ten.
 
-    If few are visible, 2 and 5 or all digits are added between them.
+    If few powers of ten are visible, ticks at 2 and 5, or at all digits, are added between them.
     """
 
     def tick_values(self, vmin: float, vmax: float) -> Any:

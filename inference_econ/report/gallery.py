@@ -77,7 +77,7 @@ def scenario_names() -> list[str]:
 
 
 def reproduce(folder: Path | str, *, progress: Progress | None = None) -> Reproduction:
-    """Compute every scenario of the study, and write figures and data to a folder.
+    """Compute every scenario of the published study, and write figures and data to a folder.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def reproduce(folder: Path | str, *, progress: Progress | None = None) -> Reprod
     Returns
     -------
     Reproduction
-        Cells and files.
+        Compared cells, and written files.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def reproduce(folder: Path | str, *, progress: Progress | None = None) -> Reprod
 
 
 def _start() -> None:
-    """Share entries of the catalog in this process, and end it when its parent process ends or is killed."""
+    """Prepare a worker process: share catalog entries, and end the process when its parent process ends."""
     catalog.uncopied().__enter__()
     parent = multiprocessing.parent_process()
     assert parent is not None
@@ -146,7 +146,7 @@ def places(folder: Path | str) -> list[Path]:
 
 
 def _places(scenario: Scenario, stem: Path) -> list[Path]:
-    """Files of a scenario: the figure, if there is one, then the data."""
+    """Files that a scenario is written to: the figure, if there is one, and the data."""
     endings = (".csv",) if scenario.figure is None else (".svg", ".png", ".csv")
     return [stem.with_suffix(ending) for ending in endings]
 

@@ -24,7 +24,7 @@ SERVICES = "Services"
 DECODE_STEPS = "Decode steps without prefill"
 #: Maximum number of unknown parts in a heading [1].
 _NAMED = 2
-#: SLOs from here on are in seconds [ms].
+#: SLOs of at least this time are written in seconds [ms].
 _SECONDS = 1e4
 
 
@@ -44,9 +44,10 @@ def heading(
     counted : str
         Quantity that the numbers describe.
     setups : iterable of Setup
-        Setups with models, GPUs, formats and prices; several if the result compares them.
+        Setups with models, GPUs, formats and prices; several if the result compares setups.
     lengths : iterable of str
-        Lengths of requests (:func:`lengths_label`), or the context of steps. Different lengths are not listed.
+        Lengths of requests (:func:`lengths_label`), or the context of steps. If lengths differ, the heading refers to
+        the rows.
     rate : float, optional
         Requests per second in total [1/s].
     promises : iterable of Targets
@@ -67,7 +68,7 @@ def heading(
     labels = {"" if proposer is None else speculation_label(proposer) for proposer in speculations}
     caches = dict.fromkeys(setup.precision.kv for setup in shown)
     weights = dict.fromkeys(formats_label(replace(p, embeddings=p.weights)) for p in (each.precision for each in shown))
-    # Caches may differ by recipe.
+    # KV-cache formats may differ by recipe.
     formats = f"{next(iter(weights))}, KV {' or '.join(caches)}"
     formats = re.sub(r"^weights (\w+), KV \1$", r"\1", formats)
     parts = (
@@ -76,7 +77,7 @@ def heading(
         _common(lengths, "lengths"),
         "" if rate is None else f"{rate:.4g} requests/s",
         _common(map(promises_label, promises), "SLOs"),
-        # Headings list what all rows share. Recipes that differ have a column.
+        # A heading has only properties that all rows share. Different recipes are in a table column.
         *(labels if len(labels) == 1 else ()),
     )
     return "; ".join(part for part in parts if part)
@@ -110,7 +111,10 @@ def step_heading(explanation: Explanation) -> str:
 
 
 def context_label(setup: Setup, spread: str = "") -> str:
-    """Cached tokens per sequence; if contexts differ, with the share of sequences that have each of them."""
+    """Context (cached tokens) per sequence.
+
+    If contexts differ, the share of sequences with each context is included.
+    """
     shared = f" ({setup.shared_prefix:g} in common)" if setup.shared_prefix else ""
     if not setup.contexts:
         return f"context {setup.context:g}{spread}{shared}"
@@ -191,13 +195,13 @@ def price_label(chip: HardwareSpec, price: HourPrice) -> str:
 
 
 def basis_label(setup: Setup) -> str:
-    """Sentences on a GPU: number formats, price per GPU, and price per node."""
+    """Sentences on a setup: GPU, number formats, price per GPU, and price per node."""
     price = f" Price: {price_label(setup.hardware, setup.hour_price)}." if setup.is_priced else ""
     return f"{setup.hardware.name}: {formats_title(setup)}.{price}"
 
 
 def price_cell(setup: Setup) -> str:
-    """Price per GPU-hour as a table cell, marked unless it is a recent on-demand offer; empty if unknown."""
+    """Price per GPU-hour as a table cell, marked unless the price is a recent on-demand offer; empty if unknown."""
     return f"{setup.hour_price.dollars:.2f} {setup.hour_price.mark}".strip() if setup.is_priced else ""
 
 
@@ -210,7 +214,7 @@ def _named(spec: HardwareSpec | ModelSpec) -> str:
 
 
 def unknown_label(model: ModelSpec) -> str:
-    """Unknown blocks of a model with their share of the parameters; if only keys are unknown, these keys."""
+    """Text that names the unknown blocks of a model with their share of the parameters, or else the unknown keys."""
     blocks = [part.name for part in sorted(model.unknown, key=lambda part: -part.parameters) if part.parameters]
     names = blocks or [part.name for part in model.unknown]
     if not names:
@@ -229,13 +233,13 @@ def formats_title(setup: Setup) -> str:
 
 
 def _common(texts: Iterable[str], what: str) -> str:
-    """Text that all deployments have in common; if texts differ, a note on this."""
+    """Text that all deployments have in common; if texts differ, a reference to the rows."""
     distinct = list(dict.fromkeys(texts))
     return distinct[0] if len(distinct) == 1 else f"{what} as in each row" if distinct else ""
 
 
 def enumerated(names: Iterable[str], last: str = "and") -> str:
-    """Names without duplicates, as an enumeration.
+    """Enumerate names without duplicates.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Metrics that charts show against user speed: their names, labels and better ends."""
+"""Metrics that charts show against user speed: their names and labels, and whether low or high values are better."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from inference_econ.search import Metric
 
 
 class MetricAxis(NamedTuple):
-    """Metric as the y axis of a chart: a row of ``metrics.csv``."""
+    """Metric that a chart can show on its y axis: a row of ``metrics.csv``."""
 
     field: str
     """Name in the glossary of fields."""
@@ -20,9 +20,9 @@ class MetricAxis(NamedTuple):
     head: str
     """Title above the chart."""
     good: str
-    """End of the axis that is better: ``low`` or ``high``; empty if neither is better."""
+    """Better end of the axis: ``low`` or ``high`` values; empty if neither is better."""
     question: str
-    """Question that the chart answers; empty for charts of cost."""
+    """Question that a chart of the metric answers; empty for costs."""
     factor: float
     """Factor from base units to the displayed number [1]."""
     dollars: bool

@@ -13,28 +13,28 @@ from inference_econ.report.error_notes import calibration_warnings, error_remark
 from inference_econ.report.headings import basis_label, enumerated
 from inference_econ.search import Saving
 
-#: Note on a model whose configuration leaves keys out.
+#: Note on a model whose config.json lacks keys.
 LEFT_OUT = "{}: config.json lacks these keys, so published defaults of its architecture apply: {}."
-#: Smallest saving that is reported, of the cost [1].
+#: Smallest reported saving, as a share of the cost [1].
 _NOTICED = 0.01
 
 
 def doubts(setups: Sequence[Setup], subjects: Iterable[Instances]) -> list[str]:
-    """Warnings for a table: doubtful numbers, left-out engines, and layouts that no engine supports."""
+    """Warnings below a table, on doubtful numbers, left-out engines, and queries that no engine supports."""
     return [*warnings(subjects), *cannot_start(setups)]
 
 
 def grounds(
     setups: Iterable[Setup], subjects: Iterable[Instances], quantities: Sequence[Quantity] = ("tpot",)
 ) -> list[str]:
-    """Basis of the numbers in a table: formats, prices, engines that support its rows, and prediction errors."""
+    """Sentences on the basis of the numbers in a table: formats, prices, engines that support its rows, and errors."""
     shown = list(setups)
     labels = dict.fromkeys(map(basis_label, shown))
     return [*labels, *startable_notes(shown), *error_remarks(subjects, quantities)]
 
 
 def warnings(subjects: Iterable[Instances]) -> list[str]:
-    """Warnings on slower similar servers, too long requests, inputs outside the calibration data, and prices."""
+    """Warnings on measured corrections, too long requests, inputs outside the calibration data, and prices."""
     shown = list(subjects)
     measured = dict.fromkeys(text for instances in shown for text in measurement_warnings(instances))
     too_long: dict[str, str] = {}
@@ -61,7 +61,7 @@ def warnings(subjects: Iterable[Instances]) -> list[str]:
 
 
 def generation_remarks(setups: Iterable[Setup]) -> list[str]:
-    """Lines on GPU generations and engines without a fitted profile, with advice."""
+    """Sentences on GPU generations and engines for which no assumptions were fitted to measurements, with advice."""
     chips: dict[str, list[str]] = {}
     setups = list(setups)
     for setup in setups:
@@ -123,7 +123,7 @@ def startable_notes(setups: Iterable[Setup]) -> list[str]:
 
 
 def cannot_start(setups: Sequence[Setup]) -> list[str]:
-    """Sentences on left-out engines and serving modes, and on GPUs on which no engine supports the query."""
+    """Sentences on left-out engines and serving modes, and on GPUs for which no engine supports the query."""
     left_out = dict.fromkeys(reason for setup in setups for reason in setup.left_out)
     chips = dict.fromkeys(setup.hardware.name for setup in setups if lacks_engine(setup))
     nobody = (
@@ -133,7 +133,7 @@ def cannot_start(setups: Sequence[Setup]) -> list[str]:
 
 
 def saving_note(saving: Saving | None) -> list[str]:
-    """Sentence on the cost advantage of layouts that no engine supports; empty if not requested."""
+    """Sentence on the cost that layouts without engine support would save; empty without this comparison."""
     if saving is None:
         return []
     if saving.share < _NOTICED:
@@ -145,7 +145,7 @@ def saving_note(saving: Saving | None) -> list[str]:
 
 
 def unit_notes(setup: Setup) -> list[str]:
-    """Notes on formats that the GPU cannot multiply, such as mxfp4 on H100, which runs at 16-bit speed."""
+    """Notes on formats without a compute unit on the GPU; mxfp4 on H100, for example, runs at 16-bit speed."""
     notes = []
     for dtype, name in {setup.precision.experts: "experts", setup.precision.weights: "weights"}.items():
         unit = setup.rates.unit(dtype)
@@ -155,7 +155,7 @@ def unit_notes(setup: Setup) -> list[str]:
 
 
 def setup_warnings(setup: Setup, *, lengths_told: bool = False) -> list[str]:
-    """Warnings on the model and on what-ifs. The warnings include long contexts unless ``lengths_told`` is True."""
+    """Warnings on the model and on what-ifs. If ``lengths_told`` is True, too long contexts are not reported."""
     model, notes = setup.model, []
     longest = max((length for length, _ in setup.contexts), default=setup.context)
     if not lengths_told and model.max_context is not None and longest > model.max_context:
@@ -182,13 +182,13 @@ def cpu_notes(setup: Setup) -> list[str]:
 
 
 def one_gpu_notes(setup: Setup) -> list[str]:
-    """Note that one desktop GPU is enough if the CPU computes some layers; empty otherwise."""
+    """Note that one desktop GPU is enough if the CPU computes some layers; empty if this does not help."""
     advice = cpu_layers_advice(setup, "One")
     return [f"{advice}."] if advice else []
 
 
 def scale_notes(setups: Iterable[Setup]) -> list[str]:
-    """Notes on weight formats with scales under the published study's assumptions, with the study's formats."""
+    """Notes on weight formats with scales under the published study's assumptions, with the format of the study."""
     formats = [setup.precision.weights for setup in setups if setup.assumptions.layout.attention_groups == "idle"]
     return [
         f"{weights} weights have {8 * BYTES_PER_ELEMENT[weights]:.3g} bits each, scales included. The published study "

@@ -1,4 +1,4 @@
-"""Pages of results: the protocol that provides tables, records, data frames and charts."""
+"""Base classes of result pages, which provide tables, records, data frames and charts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Table:
 
     @property
     def every_note(self) -> tuple[str, ...]:
-        """Notes, then the basis of the numbers, for outputs that show both."""
+        """Notes, followed by the basis of the numbers, for outputs that show both."""
         return (*self.notes, *self.why)
 
     def frame(self) -> Frame:
@@ -57,7 +57,8 @@ def _markdown_cell(text: str) -> str:
 
 
 Answer = TypeVar("Answer", bound=Shown)
-#: Parts of a sentence: texts, and amounts (:class:`.table.Amount`) that are proportional to the price of a GPU.
+#: Parts of a sentence: texts, and amounts (:class:`inference_econ.records.texts.Amount`) that are proportional to the
+#: price of a GPU.
 Pieces = Sequence[str]
 
 
@@ -66,9 +67,9 @@ class Sketch:
     """Line plot of characters on a terminal, with a logarithmic y axis."""
 
     x: Sequence[float]
-    """Horizontal positions of the points."""
+    """Values of the points on the x axis."""
     y: Sequence[float]
-    """Value at each ``x``."""
+    """Values of the points on the y axis."""
     x_label: str
     """Label of the x axis, with its unit."""
     y_label: str
@@ -77,15 +78,15 @@ class Sketch:
 
 @dataclass(frozen=True, slots=True)
 class ShareBar:
-    """One bar on a terminal that shows the parts of a whole."""
+    """Stacked bar of characters on a terminal, which shows the parts of a whole."""
 
     parts: Mapping[str, float]
-    """Amount of each part by name, all in one unit."""
+    """Amount of each part by name; all amounts have the same unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remarks:
-    """Basis of the numbers in all tables; a terminal shows it with ``--why``."""
+    """Sentences on the basis of the numbers in all tables; a terminal shows them with ``--why``."""
 
     lines: Sequence[str]
     """Lines of one sentence or more."""
@@ -93,7 +94,7 @@ class Remarks:
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """Result in a few lines above or below all tables, which ``--quiet`` also shows."""
+    """Result in a few lines above or below the tables; ``--quiet`` does not hide them."""
 
     lines: Sequence[str]
     """Lines of one sentence or more."""
@@ -104,7 +105,7 @@ Block = Table | Sketch | ShareBar | Remarks | Headline
 
 
 class Page(ABC):
-    """Page of a result; each output format is created on demand."""
+    """Base class of pages that display a result. A page creates each output format on demand."""
 
     @abstractmethod
     def tables(self) -> Sequence[Table]:
@@ -125,8 +126,8 @@ class Page(ABC):
     def csv(self) -> str:
         """Rows as CSV text, without negative zeros; missing values are empty.
 
-        Rows for a GPU without fitted assumptions are marked ``bound``, as in JSON. If no row names its GPU, all rows
-        are marked.
+        Rows for a GPU without fitted assumptions have the mark ``bound``, as in JSON. If rows do not name their GPU,
+        all rows have this mark.
 
         Raises
         ------
@@ -144,7 +145,7 @@ class Page(ABC):
         return self.tables()
 
     def summary(self) -> Sequence[Block]:
-        """Blocks that a terminal shows while rows are written to a file; empty unless the rows hide the result."""
+        """Blocks that a terminal shows in addition when the rows are written to a CSV file; by default empty."""
         return ()
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
@@ -158,7 +159,7 @@ class Page(ABC):
 
     @property
     def endings(self) -> tuple[str, ...]:
-        """Supported file extensions for a picture; charts also support HTML."""
+        """File extensions that a picture of the result supports; charts also support HTML."""
         return PICTURES if type(self).charts is Page.charts else CHARTS
 
     def draw(self, path: str) -> None:
@@ -181,7 +182,7 @@ class Page(ABC):
         charts.write_chart(next(iter(self.charts().values())), path)
 
     def question(self) -> str:
-        """Query as one sentence; by default, the title of the first table."""
+        """Question that the page answers; by default, the title of the first table."""
         return f"{self.tables()[0].title}?"
 
     def conclusion(self) -> Pieces:
@@ -205,30 +206,30 @@ class Page(ABC):
         return True
 
     def start(self) -> Start | None:
-        """Deployment of the result as input of a launch plan; None if there is none or more than one."""
+        """Deployment of the result as input of a launch plan; None if the result has no single best deployment."""
         return None
 
     def mix(self) -> Mapping[str, float] | None:
         """Costs by kind of token [USD per 1e6 tokens], and request lengths.
 
-        For results in which input can be cached.
+        The value is None for results without separate token costs.
         """
         return None
 
     @property
     def drawn(self) -> Page:
-        """Page whose charts a report shows."""
+        """Page whose charts an HTML report shows; usually this page."""
         return self
 
     @property
     def still(self) -> bool:
-        """True if a report shows the static picture of :meth:`draw` instead of a chart."""
+        """True if an HTML report shows the static picture of :meth:`draw` instead of an interactive chart."""
         return False
 
 
 @dataclass(frozen=True)
 class AnswerPage(Page, Generic[Answer]):
-    """Page of a result that contains its query."""
+    """Page that displays a result object, which also contains the query."""
 
     answer: Answer
     """Result to display."""
@@ -247,21 +248,21 @@ class AnswerPage(Page, Generic[Answer]):
 
     @abstractmethod
     def question(self) -> str:
-        """Query in one sentence."""
+        """Question that the page answers."""
 
 
 def listed(lines: Sequence[str]) -> str:
-    """Sentences as a Markdown list, below a table."""
+    """Format sentences as a Markdown list below a table; empty without sentences."""
     return "\n" + "".join(f"- {line}\n" for line in lines) if lines else ""
 
 
 #: Space between columns [characters].
 GAP = 2
-#: Longer cells may be wrapped between words [characters].
+#: Width above which a cell may be wrapped between words [characters].
 _PROSE = 40
 #: Longest word in a column of numbers, such as "nothing fits" [characters].
 _WORD = 12
-#: Longer words, such as paths, may be wrapped after a slash, a dot or an underscore [characters].
+#: Length above which a word, such as a path, may be wrapped after a slash, a dot or an underscore [characters].
 _PATH = 24
 _PIECE = re.compile(r"[^/._]*[/._]+|[^/._]+")
 #: Suffix of marked numbers.
@@ -271,7 +272,7 @@ _NUMBER = re.compile(rf"{_AMOUNT}(( to |, | : | ± |/){_AMOUNT})*")
 
 
 class TableColumn(NamedTuple):
-    """Layout of one printed column."""
+    """Heading, cells and width of one printed column."""
 
     head: str
     cells: tuple[str, ...]
@@ -282,11 +283,11 @@ class TableColumn(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """Table that is fitted to a line width."""
+    """Columns of a table that is fitted to a line width."""
 
     columns: list[TableColumn]
     left_out: list[str]
-    """Headings of the columns that do not fit."""
+    """Headings of the columns that are left out because they do not fit."""
 
 
 def fitted(table: Table, width: int) -> Fitted:
@@ -320,18 +321,18 @@ def fitted(table: Table, width: int) -> Fitted:
 
 
 def least_width(table: Table) -> int:
-    """Smallest width that fits all columns of a table with long cells wrapped [characters]."""
+    """Smallest line width that fits all columns of a table if long cells are wrapped [characters]."""
     return _total(_floors(_columns(table), words=False))
 
 
 def _columns(table: Table) -> list[TableColumn]:
-    """Columns in the width that their contents need."""
+    """Columns of a table, each with the width that its contents need."""
     cells = [tuple(row[index] for row in table.rows) for index in range(len(table.columns))]
     return [_column(head, column) for head, column in zip(table.columns, cells, strict=True)]
 
 
 def _column(head: str, cells: tuple[str, ...]) -> TableColumn:
-    """Column in the width that its contents need."""
+    """Create a column with the width that its contents need."""
     right = is_numeric(cells)
     if right and any(cell.endswith(_MARK) for cell in cells):
         # Align numbers with and without the mark at their last digit.
@@ -340,7 +341,7 @@ def _column(head: str, cells: tuple[str, ...]) -> TableColumn:
 
 
 def is_numeric(cells: Sequence[str]) -> bool:
-    """Return True if a column has numbers; missing numbers may be replaced by a word."""
+    """Return True if a column has numbers. A few cells may have a word instead of a number."""
     filled = [cell.removesuffix(_MARK) for cell in cells if cell not in ("", "-")]
     words = [cell for cell in filled if not _NUMBER.fullmatch(cell)]
     return bool(filled) and len(filled) >= 2 * len(words) and all(len(word) <= _WORD for word in words)
@@ -349,8 +350,8 @@ def is_numeric(cells: Sequence[str]) -> bool:
 def _widths(columns: Sequence[TableColumn], width: int, *, words: bool = False) -> list[int] | None:
     """Width of each column.
 
-    Columns have their natural width if possible, else headings are wrapped, then long cells, then all cells. None if
-    wrapping all cells does not suffice.
+    Columns keep the width of their contents if possible. Otherwise headings are wrapped, then long cells, and with
+    ``words`` all cells. The result is None if the columns still do not fit.
     """
     wanted = [column.width for column in columns]
     for floors in (wanted, _heads_wrapped(columns), _floors(columns, words=words)):
@@ -370,12 +371,12 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def _heads_wrapped(columns: Sequence[TableColumn]) -> list[int]:
-    """Widths of the columns if headings are wrapped."""
+    """Widths of the columns if only headings are wrapped."""
     return [max(_longest_word(column.head), *map(len, column.cells), 1) for column in columns]
 
 
 def _floors(columns: Sequence[TableColumn], *, words: bool) -> list[int]:
-    """Widths if long cells are also wrapped, or if all cells are wrapped to their longest word.
+    """Smallest widths of the columns if long cells are wrapped, or with ``words`` if all cells are wrapped.
 
     Numbers are never wrapped.
     """
@@ -392,14 +393,17 @@ def _longest_word(text: str) -> int:
 
 
 def _pieces(text: str) -> Iterator[tuple[str, bool]]:
-    """Pieces of a text that may be on separate lines (words, parts of paths), with flags for a preceding space."""
+    """Split a text into pieces that may be on separate lines: words, or parts of long paths.
+
+    Yield each piece with True if a space precedes it.
+    """
     for word in text.split():
         parts = _PIECE.findall(word) if len(word) > _PATH else [word]
         yield from ((part, index == 0) for index, part in enumerate(parts))
 
 
 def _wrapped(column: TableColumn, width: int) -> TableColumn:
-    """Column at a given width, with long cells on several lines and numbers right-aligned."""
+    """Copy of a column with a given width: long cells are on several lines, and numbers are right-aligned."""
     if column.right:
         return column._replace(cells=tuple(cell.rjust(width) for cell in column.cells), width=width)
     cells = (cell if len(cell) <= width else _in_lines(cell, width) for cell in column.cells)
@@ -407,7 +411,7 @@ def _wrapped(column: TableColumn, width: int) -> TableColumn:
 
 
 def _in_lines(text: str, width: int) -> str:
-    """Text wrapped into lines of maximum length."""
+    """Wrap a text into lines of at most ``width`` characters."""
     lines = [""]
     for piece, apart in _pieces(text):
         space = " " if apart and lines[-1] else ""

@@ -1,7 +1,6 @@
-"""Display functions of Python results.
+"""Functions that display results in Python.
 
-:class:`inference_econ._answer.Shown` has the names of these functions, and loads this module when a result is
-displayed.
+:class:`inference_econ._answer.Shown` calls these functions, and imports this module when a result is displayed.
 """
 
 from __future__ import annotations
@@ -18,31 +17,34 @@ if TYPE_CHECKING:
 
 
 def page(answer: Shown) -> AnswerPage[Any]:
-    """Page of a result with the default view of its command. Pages of other commands are not imported."""
+    """Create the page of a result, with the default options of its command.
+
+    Pages of other commands are not imported.
+    """
     displayed = answer.displayed
     made: AnswerPage[Any] = named(displayed.page)(displayed)
     return made
 
 
 def picture(answer: Shown, path: str | Path | None) -> Picture:
-    """See :meth:`inference_econ._answer.Shown.plot`."""
+    """Draw a result; see :meth:`inference_econ._answer.Shown.plot`."""
     from inference_econ.report import picture
 
     return picture.page_picture(page(answer), path)
 
 
 def markdown(answer: Shown) -> str:
-    """See :meth:`inference_econ._answer.Shown.save`."""
+    """Return a result as Markdown text, which :meth:`inference_econ._answer.Shown.save` writes to a file."""
     return page(answer).markdown()
 
 
 def report(answer: Shown, path: str | Path) -> None:
-    """See :meth:`inference_econ._answer.Shown.report`."""
+    """Write a result to an HTML file; see :meth:`inference_econ._answer.Shown.report`."""
     named("extras.web.document:write_page")(path, page(answer))
 
 
 def launch(answer: Shown, to: str | None = None) -> str:
-    """See :meth:`inference_econ._answer.Shown.launch`."""
+    """Create a launch script; see :meth:`inference_econ._answer.Shown.launch`."""
     from inference_econ.errors import InputError
     from inference_econ.report.questions.launch import start_script
 
@@ -55,7 +57,7 @@ def launch(answer: Shown, to: str | None = None) -> str:
 
 
 def html(answer: Shown) -> str:
-    """See :meth:`inference_econ._answer.Shown._repr_html_`."""
+    """Return a result as HTML for a notebook; see :meth:`inference_econ._answer.Shown._repr_html_`."""
     from inference_econ.report import picture
 
     return picture.page_html(page(answer))

@@ -1,4 +1,4 @@
-"""Notebook display of results: one line, tables with a chart, or the chart alone."""
+"""Display of results in notebooks: as tables with a chart, or as the chart alone."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ class Picture:
         return self.svg
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, object]:  # noqa: ARG002
-        """Picture as SVG and as an interactive chart, without network access."""
+        """Return the picture as SVG and as an interactive chart, which needs no network."""
         shown: dict[str, object] = {"image/svg+xml": self.svg, "text/plain": repr(self)}
         if self.chart is None:
             return shown
         return {charts.mime_type(): charts.specification(self.chart), **shown}
 
     def __repr__(self) -> str:
-        """Size of the picture, without its content."""
+        """Return the size of the SVG text instead of the text."""
         return f"<Picture: {len(self.svg):,} characters of SVG>"
 
 
 def page_picture(page: Page, path: str | Path | None = None) -> Picture:
-    """Picture of a result, also written to a file if a path is given.
+    """Create the picture of a result. If a path is given, also write it to a file.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def page_picture(page: Page, path: str | Path | None = None) -> Picture:
 
 
 def page_html(page: Page) -> str:
-    """Tables and picture of a result as HTML."""
+    """Return the tables and the picture of a result as HTML."""
     from jinja2 import Environment
     from markupsafe import Markup
 

@@ -1,4 +1,4 @@
-"""Services from the deployments of a saved result, as inputs of further queries."""
+"""Recomputes the services of a deployment in a saved result, as inputs of further queries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from inference_econ.answers.launching.plan import PlanPart
     from inference_econ.engine import Speculation
 
-#: Degrees that define a layout.
+#: Parallelism degrees that define a layout.
 _DEGREES = ("tp", "dp", "pp", "ep", "dcp")
 
 
@@ -34,7 +34,7 @@ def check_alone(request: Request, path: str, free: Collection[str]) -> None:
 
 
 def of_model(request: Request, text: str) -> Request:
-    """Request for a named model, instead of a saved result."""
+    """Copy of a request with a model name in place of a saved result."""
     kind = kinds.kind("model")
     remark = kind.remark(text)
     if remark:
@@ -43,20 +43,20 @@ def of_model(request: Request, text: str) -> Request:
 
 
 def measured_server(request: Request, engine: str) -> ie.MeasuredServer:
-    """Server description from options; it adds what result files lack."""
+    """Description of a measured server from options, which adds what the result files of a benchmark lack."""
     given = {name: getattr(request, name) for name in ("model", "hardware", "weights", "kv", "tp", "dp", "pp", "ep")}
     return ie.MeasuredServer(**given, engine=engine, draft_tokens=request.draft_length)
 
 
 def parts(saved: ie.SavedAnswer, chosen: report.deployment_reader.Chosen) -> list[PlanPart]:
-    """Instances of a selected deployment, to compute their memory.
+    """Recompute the instances of a selected deployment.
 
-    Draft lengths are the best ones at the load of each instance, as in the price.
+    Instances have the best draft length at their load, as in the prediction.
 
     Raises
     ------
     InputError
-        If the result lacks an input, or a layout is invalid.
+        If the saved result lacks an input, or a layout is invalid.
     """
     from inference_econ.answers.launching import plan
 

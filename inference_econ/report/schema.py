@@ -1,4 +1,4 @@
-"""Schemas of results, as JSON and as a documentation page, from the glossary of fields."""
+"""Schemas of results, as JSON and as a documentation page, which follow from the glossary of fields."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ class SchemaField(NamedTuple):
     field: Field
     """Row of the glossary that applies to the field."""
     name: str
-    """Name in the record."""
+    """Name of the field in the record."""
     type: str
-    """Type of the field's values."""
+    """Type of the field's values, in the notation of the glossary."""
     ends: bool
     """True if the record also has both interval ends of the field."""
     optional: bool
@@ -75,7 +75,7 @@ def questions() -> tuple[str, ...]:
 
 
 def _kinds() -> Mapping[str, str]:
-    """Return the fields of results and of kinds of records, by name."""
+    """Return the field lists of all results and kinds of records, by name."""
     return {**_document()["answers"], **_document()["records"]}
 
 
@@ -87,7 +87,7 @@ def entries(kind: str, within: tuple[str, ...] = ()) -> Iterator[SchemaField]:
     kind : str
         Kind of record, or command.
     within : tuple of str
-        Enclosing kinds of records; their special meanings of fields have priority.
+        Kinds of records that contain the record; special meanings of fields in these kinds have priority.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def json_schema(kind: str, place: str = "#/$defs/") -> dict[str, Any]:
     kind : str
         Kind of record, or command.
     place : str
-        Location of the schemas of nested records.
+        JSON pointer at which the schemas of nested records are.
     """
     properties: dict[str, Any] = {}
     required = []
@@ -139,7 +139,7 @@ def definitions(place: str = "#/$defs/") -> dict[str, Any]:
 
 
 def _of_type(text: str, place: str) -> dict[str, Any]:
-    """Return the schema of a type in the notation of the glossary."""
+    """Return the JSON schema of a type in the notation of the glossary."""
     either = _ALTERNATIVES.findall(text)
     if len(either) > 1:
         return {"anyOf": [_of_type(part, place) for part in either]}
@@ -156,7 +156,7 @@ def _of_type(text: str, place: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class FieldsPage(Page):
-    """Page of the glossary, or of one name in it.
+    """Page that shows the glossary of fields, or the entries of one name.
 
     Attributes
     ----------
@@ -175,7 +175,7 @@ class FieldsPage(Page):
         if self.name is None or self.name in _kinds() or self._fields():
             return
         names = sorted({*_kinds(), *(_in_records(field) for field in glossary().values())})
-        # A name with the same start is a better suggestion than a similar one.
+        # A name with the same start is a better suggestion than a similar name.
         begun = [name for name in names if self.name and name.startswith(self.name.lower())]
         near = [*dict.fromkeys((*begun, *get_close_matches(self.name, names, n=4)))][:4]
         hint = f"did you mean {', '.join(near)}?" if near else f"questions: {', '.join(questions())}"
@@ -221,7 +221,7 @@ class FieldsPage(Page):
         return [field._asdict() for field in self._fields()]
 
     def markdown(self) -> str:
-        """Markdown of the tables; for all fields, the documentation page."""
+        """Return the tables in Markdown; for all fields, the documentation page."""
         if self.name is not None:
             return super().markdown()
         answers = [f"- `{question}`: {_listed(question)}\n" for question in questions()]
@@ -230,7 +230,7 @@ class FieldsPage(Page):
         return "".join([*parts, "\n## Fields\n\n", super().markdown()])
 
     def _fields(self) -> list[Field]:
-        """Return all fields, or the fields that have a name or column heading; headings may lack the unit."""
+        """Return all fields, or the fields with the given name or column heading; the heading may lack its unit."""
         fields = list(glossary().values())
         if self.name is None:
             return fields
@@ -238,7 +238,7 @@ class FieldsPage(Page):
 
 
 def _patterns(fields: Iterable[Field], heading: str) -> list[Field]:
-    """Return the fields that match a heading which contains a percentile or another variable part."""
+    """Return the fields whose heading has a variable part, such as a percentile, and matches the given heading."""
     forms = [(field, field.heading.partition("{}")) for field in fields if "{}" in field.heading]
     return [
         field
@@ -249,7 +249,7 @@ def _patterns(fields: Iterable[Field], heading: str) -> list[Field]:
 
 
 def _names(field: Field) -> set[str]:
-    """Names of a field: its name in records, and its headings with and without units."""
+    """All names by which a field can be looked up: its name in records, and its headings with and without units."""
     headings = {field.head(), field.head("p90")}
     return {_in_records(field), *headings, *(heading.rpartition(" ")[0] for heading in headings)} - {""}
 
@@ -260,7 +260,7 @@ def _in_records(field: Field) -> str:
 
 
 def _headed(field: Field) -> str:
-    """Heading of a field, with an example value in its number format."""
+    """Heading of a field with an example value in its number format."""
     heading = field.heading.replace("{}", "..") if field.tables_alone else field.head("p90")
     if not heading or field.type.strip("?") != "number":
         return heading

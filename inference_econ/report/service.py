@@ -33,7 +33,7 @@ def chances_column(targets: Targets, shown: Sequence[Chances]) -> list[Column]:
 
 
 def planned_notes(targets: Targets, shown: Sequence[Chances]) -> list[str]:
-    """Notes on the P(SLO met) column for selected deployments, and on their confidence."""
+    """Note on P(capacity sufficient) and on the required confidence of recommended deployments."""
     if targets.confidence is not None:
         return [f"{_sufficient(shown)}{_planned(targets.confidence)}"]
     if not _is_predicted(targets, shown):
@@ -42,7 +42,7 @@ def planned_notes(targets: Targets, shown: Sequence[Chances]) -> list[str]:
 
 
 def chances_notes(targets: Targets, shown: Sequence[Chances]) -> list[str]:
-    """Notes on the capacity, or on unknown P(SLO met); empty without SLOs."""
+    """Note on P(capacity sufficient), or on the reason why P(SLO met) is unknown; empty without SLOs."""
     if not targets.given:
         return []
     if _is_predicted(targets, shown):
@@ -59,7 +59,7 @@ def _is_predicted(targets: Targets, shown: Sequence[Chances]) -> bool:
 
 
 def chances_meaning(targets: Targets, shown: Sequence[Chances]) -> list[str]:
-    """Meaning of the P(SLO met) column; empty without the column."""
+    """Sentence with the meaning of the P(SLO met) column; empty without this column."""
     if not _is_predicted(targets, shown):
         return []
     names = " / ".join(f"{targets.percentile_of(name)} {name.upper()}" for name in targets.given)
@@ -81,7 +81,7 @@ def _planned(confidence: float) -> str:
 
 
 def probability(chance: float | None) -> str:
-    """Percentage of a probability with its verb: ``is 85%``, or ``is above 95%``."""
+    """Format a probability as a percentage with a verb: ``is 85%``, or ``is above 95%``."""
     text = chance_percent(chance)
     if chance is None:
         return "is unknown"
@@ -104,9 +104,9 @@ def kept_with(chances: Chances, targets: Targets) -> list[str]:
 
 
 def burstiness_note(compared: Burstiness, targets: Targets, *, promised: bool = False) -> str:
-    """Note on latencies at the same load under arrivals that differ from the assumed ones.
+    """Note on latencies at the same load under arrivals that differ from the assumed arrivals.
 
-    With ``promised``, the note states whether the fleet meets its SLOs under these arrivals.
+    With ``promised``, the note names an SLO that the fleet violates under the other arrivals.
     """
     load, other = compared.assumed, compared.other
     arrivals = arrivals_label(compared.other_scv).replace(" (", " arrivals (")
@@ -135,7 +135,7 @@ def burstiness_note(compared: Burstiness, targets: Targets, *, promised: bool = 
 
 
 def arrivals_label(scv: float) -> str:
-    """Arrivals as text, with the option that selects them.
+    """Describe arrivals as text, with the option that selects them.
 
     Examples
     --------
@@ -147,7 +147,7 @@ def arrivals_label(scv: float) -> str:
 
 
 def _rounded(seconds: float) -> str:
-    """Time with two digits, because the third digit is random."""
+    """Format a time with two digits, because the third digit of a simulated time is random."""
     if math.isinf(seconds):
         return "unbounded"
     if seconds >= 1.0:
@@ -195,7 +195,7 @@ def _with_column(table: Table, after: str, head: str, cells: Sequence[str]) -> T
 def with_recipes(table: Table, practices: Sequence[str]) -> Table:
     """Add a column of recipes after the engines; the table is unchanged if all rows have the same recipe.
 
-    In a narrow terminal, this column is left out first; it is left out last if an engine has several recipes.
+    A narrow terminal leaves out this column first, or last if an engine has several recipes.
     """
     if len(set(practices)) == 1 or "engine" not in table.columns:
         return table
@@ -210,12 +210,12 @@ def with_notes(table: Table, notes: Sequence[str], why: Sequence[str] = ()) -> T
     return replace(table, notes=(*notes, *table.notes), why=(*why, *table.why))
 
 
-#: A longer p90 TTFT is hardly ever sold by providers [s].
+#: API providers hardly ever offer a longer p90 TTFT than this [s].
 _LONG_WAIT = 10.0
 
 
 def wait_notes(loads: Sequence[Loaded]) -> list[str]:
-    """Note on deployments whose TTFT is longer than what API providers offer; empty if there are none."""
+    """Note on deployments with a longer TTFT than API providers offer; empty if there are none."""
     waits = [load.ttft_seconds["p90"] for load in loads]
     rows = [str(row) for row, wait in enumerate(waits, 1) if _LONG_WAIT < wait < math.inf]
     if not rows:
@@ -235,7 +235,7 @@ def load_notes(load: Loaded, replicas: int, targets: Targets) -> list[str]:
         ]
     latencies = []
     for name in NAMES:
-        # Percentiles as words, and the mean if its SLO is set.
+        # Percentiles of the latency, and the mean if an SLO applies to the mean.
         seen, promised = statistics(load, name, targets), name in targets.given and targets.percentile_of(name) == MEAN
         shown = [which for which in seen if which != MEAN or promised] or list(seen)
         times = "/".join(milliseconds(seen[which]) for which in shown)
@@ -248,12 +248,12 @@ def load_notes(load: Loaded, replicas: int, targets: Targets) -> list[str]:
 
 
 def fleet_label(service: Service, replicas: int) -> str:
-    """Instances, GPUs, layout, and engines that support the layout, as text."""
+    """Describe a fleet as text: instances, GPUs, layout, and engines that support the layout."""
     return f"{fleet_name(service, replicas)}{started(layout_of(service))}"
 
 
 def fleet_name(service: Service, replicas: int) -> str:
-    """Instances, GPUs and layout as text."""
+    """Describe a fleet as text: instances, GPUs and layout."""
     instances = f"{replicas} instance{'s' if replicas > 1 else ''} of " if replicas > 1 else ""
     used, rented = replicas * service.accelerators, int(service.setup.rented(replicas, service.accelerators))
     paid = "" if rented == used else f" ({rented} rented)"
@@ -283,9 +283,9 @@ def service_title(
     rate: float | None = None,
     promises: Targets | None = None,
 ) -> str:
-    """Heading for services with the same requests; see :func:`.heading.heading`.
+    """Heading for services with the same requests; see :func:`inference_econ.report.headings.heading`.
 
-    ``setups`` includes the setup of prefill instances if these have other GPUs.
+    ``setups`` also has the setup of prefill instances, if they run on another kind of GPU.
     """
     return heading(
         counted,
@@ -298,12 +298,12 @@ def service_title(
 
 
 def milliseconds(seconds: float) -> str:
-    """Time with three digits, without a unit [ms]; numbers above 100 are integers."""
+    """Format a time in milliseconds with three digits, without the unit; numbers above 100 are integers."""
     return amount(1e3 * seconds)
 
 
 def slots_notes(fleet: PooledFleet) -> tuple[str, ...]:
-    """Note that the concurrency of decode instances is limited below the memory limit, with the reason."""
+    """Note that the TPOT SLO limits the concurrency of decode instances below the memory limit; empty otherwise."""
     room = int(fleet.pools.decode.services.slots[fleet.decode])
     if fleet.slots >= room:
         return ()
@@ -318,7 +318,7 @@ _NARROW = ("fp4", "int4")
 
 
 def power_basis(setup: Setup) -> str:
-    """Text on how the power of a GPU is computed; empty without power data."""
+    """Text on the measurements to which the power of a GPU is fitted; empty without power data."""
     power, chip = chip_power(setup.hardware), setup.hardware
     if power is None:
         return ""
@@ -336,7 +336,7 @@ def power_basis(setup: Setup) -> str:
 
 
 def power_notes(setup: Setup, record: Mapping[str, Any]) -> list[str]:
-    """Notes on the power of boards, servers and the facility; empty without power data."""
+    """Note on the power of boards, servers and the facility, and on energy; empty without power data."""
     if record["board_watts"] is None:
         return []
     grams = record.get("grams_co2e_per_million_output_tokens")

@@ -37,15 +37,16 @@ def around_curve(
 ) -> Band | None:
     """Uncertainty band of a metric against user speed.
 
-    One edge combines faster users with a better metric, the other slower users with a worse one. Errors differ by
-    engine, so shifted points may dominate each other. An edge is therefore the best shifted value at a speed or above.
+    The better edge combines higher speeds with better values of the metric. The worse edge combines lower speeds with
+    worse values. Errors differ by engine, so shifted points may dominate each other. Each edge is therefore the best
+    shifted value at a speed or above.
 
     Parameters
     ----------
     speed, metric : array_like, shape (n,)
         Values of the points, in any units.
     factors : mapping
-        Interval ends from :func:`inference_econ.report.bounds.ends` [1].
+        Factors of the interval ends from :func:`inference_econ.engine.bounds.ends` [1].
     name : str
         Name of the metric in ``factors``.
     cost : bool
@@ -65,16 +66,16 @@ def around_curve(
 
 
 def _edge(x: Array, y: Array, *, cost: bool) -> tuple[list[float], list[float]]:
-    """Speeds in ascending order, and the best value at each speed or above."""
+    """Edge of a band: speeds in ascending order, and the best value at each speed or above."""
     order = np.argsort(x, kind="stable")
     best = np.minimum if cost else np.maximum
     return x[order].tolist(), best.accumulate(y[order][::-1])[::-1].tolist()
 
 
 def around_line(x: Sequence[float], y: Sequence[float], ends: bounds.Factors) -> Band | None:
-    """Band above and below a line; None without an error estimate.
+    """Uncertainty band above and below a line; None without an error estimate.
 
-    If the upper end is unknown (NaN) at a point, the band there extends to the highest value of the line and the band.
+    At a point with an unknown upper end (NaN), the band extends to the highest value of the line and the band.
     """
     low, high = ends
     if low is None or high is None:
@@ -105,8 +106,8 @@ def curve_line(
 ) -> PlotSeries:
     """Line through the Pareto-optimal points, with the band of measured values.
 
-    For services, the band of a cost has constant speed. Bands of decode steps and of other metrics shift both the speed
-    and the metric.
+    The band of a cost of services shows the error of the cost at each speed. All other bands combine the errors of
+    speed and metric.
 
     Parameters
     ----------
@@ -151,7 +152,7 @@ def speed_question(y: Metric, of_cost: str) -> str:
 
 
 def between(value: float, factors: Factors) -> str:
-    """Value as text, with its 80% interval if known.
+    """Format a value, with its 80% interval if the interval is known.
 
     Examples
     --------
@@ -165,7 +166,7 @@ def between(value: float, factors: Factors) -> str:
 
 
 def summary_notes(front: Choosable[Any]) -> tuple[str, ...]:
-    """Line that summarizes a frontier; empty if it has too few points."""
+    """Note with a formula that approximates a frontier; empty if the frontier has too few points."""
     try:
         summary = front.summary()
     except InputError:
@@ -189,21 +190,23 @@ class SimilarServer(NamedTuple):
     engine: str
     """Name of the server's engine."""
     dataset: str
-    """File that contains the measurement."""
+    """Name of the file that contains the measurement."""
     tokens_per_second_per_user: float
-    """1 / TPOT [tokens/s]."""
+    """Output speed of one user, 1 / TPOT [tokens/s]."""
     tokens_per_second_per_accelerator: float
     """Output tokens per GPU, measured or computed by Little's law from concurrency and latencies [tokens/s]."""
 
 
 def measured_lines(fronts: Mapping[str, AnyFront], y: Metric) -> list[PlotSeries]:
-    """Best measured servers that are similar to frontiers, by line label, as points for each engine.
+    """Points of the best measured servers that are similar to the frontiers in a chart.
+
+    Each engine and frontier has separate points.
 
     Servers are left out if another server has both higher speed and lower cost.
     """
     like: list[tuple[str, AnyFront, list[SimilarServer]]] = []
     for label, front in fronts.items():
-        # Points are measured servers without speculation and caching, so they need the lengths of a service.
+        # Only servers without speculation and caching are compared, at the request lengths of the frontier.
         lengths: tuple[float | None, float | None] = (None, None)
         if isinstance(front, ServiceFrontier):
             if not front.requests.cached and any(candidate.speculation is None for candidate in front.candidates):
@@ -236,7 +239,7 @@ def measured_lines(fronts: Mapping[str, AnyFront], y: Metric) -> list[PlotSeries
 def measured_metric(front: AnyFront, y: Metric, server: SimilarServer) -> float:
     """Metric of a measured server at the GPU price and GPU power of a frontier.
 
-    Tokens per second and GPU are proportional to tokens per megawatt and to tokens per dollar.
+    The metrics except cost are proportional, or inversely proportional, to tokens per second and GPU.
     """
     per_accelerator = server.tokens_per_second_per_accelerator
     if y == "cost":

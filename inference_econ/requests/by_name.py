@@ -1,4 +1,4 @@
-"""Commands as Python functions.
+"""Python functions that run commands.
 
 The functions take the names and options of the command, or objects of the Python API.
 """
@@ -26,8 +26,8 @@ from inference_econ.requests import kinds
 from inference_econ.requests.request import Host, Invocation, too_much
 from inference_econ.requests.tables import COMMANDS, OUTPUT, Command, Parameter, lacking
 
-#: For each command, options that select the displayed content. Python functions lack them, because results have all of
-#: it.
+#: For each command, options that select the displayed content. Python functions lack these options, because a Python
+#: result has the full content.
 _OF_PAGES = {"frontier": ("y", "every_plan"), "compare": ("y", "speeds", "costs"), "explain": ("operators", "memory")}
 #: Python types of repeated options.
 _SEVERAL = (list, tuple, set, range)
@@ -64,7 +64,7 @@ def question(name: str) -> Callable[..., Any]:
     takes_names = bool(re.search(r"\bNames?\b", first)) and plain.__name__ == name
 
     def ask(*args: Any, **options: Any) -> Any:
-        # The series of a comparison may be objects instead of texts.
+        # The frontiers of a comparison (``series``) may be objects instead of texts.
         known = options.keys() <= {"progress", *_options(command)} and not isinstance(options.get("series"), Mapping)
         if not args:
             objects = _binds(signature, (), options) and not (known and options.keys() - signature.parameters.keys())
@@ -108,25 +108,25 @@ def _answer(command: Command, args: Sequence[Any], options: Mapping[str, Any]) -
 
 
 def arguments(command: Command) -> list[Parameter]:
-    """List the positional arguments of a command in order. In comparisons, hardware follows the models."""
+    """List the positional arguments of a command in order. In comparisons, the GPUs follow the models."""
     own = command.parameters
     return [it for it in own.values() if not it.spelled or (it.name == "hardware" and "models" in own)]
 
 
 def argument(parameter: Parameter) -> str:
-    """Python argument name of an option. If it is a Python keyword, it ends in ``_``."""
+    """Python argument name of an option; a name that is a Python keyword ends in ``_``."""
     return f"{parameter.field}_" if iskeyword(parameter.field) else parameter.field
 
 
 def taken(command: Command) -> list[Parameter]:
-    """List the options that a command's Python function has as keyword arguments: all except display options."""
+    """List the keyword arguments of a command's Python function: all options of the command except display options."""
     places = arguments(command)
     options = [it for it in command.parameters.values() if it not in places and not _is_shown(command, it)]
     return sorted(options, key=lambda parameter: not parameter.required)
 
 
 def _is_shown(command: Command, parameter: Parameter) -> bool:
-    """Return True for options about the display or the output file of a result."""
+    """Return True for an option that sets the display or the output file of a result."""
     return parameter.typed in OUTPUT or parameter.name in _OF_PAGES.get(command.name, ())
 
 
@@ -141,7 +141,7 @@ def in_python(text: str) -> str:
 
 
 def _options(command: Command) -> dict[str, Parameter]:
-    """Options and arguments of a command, by each name that they have in Python."""
+    """Options and arguments of a command by Python name; an option with synonyms has several entries."""
     found: dict[str, Parameter] = {}
     for parameter in command.parameters.values():
         spelled = [request_name(text) for text in parameter.spelled if text.startswith("--")]
@@ -177,9 +177,9 @@ def _given(command: Command, args: Sequence[Any], options: Mapping[str, Any]) ->
 
 
 def _lacking(command: Command, key: str, known: Mapping[str, Parameter]) -> str:
-    """Sentence about an unknown option.
+    """Error message for an unknown option.
 
-    The sentence names the most similar option, and the functions that have the unknown option.
+    The message names the most similar option, or the functions that have this similar option.
     """
     name, advice = command.python_name, lacking(command, f"--{key.replace('_', '-')}")
     if advice:
@@ -197,7 +197,10 @@ def _lacking(command: Command, key: str, known: Mapping[str, Parameter]) -> str:
 
 
 def _typed(command: Command, parameter: Parameter, value: object) -> Any:
-    """Convert a value to the form of the command line, so that it has the same meaning; flags are unchanged."""
+    """Convert a Python value to text as on the command line, except for flags.
+
+    The text then has the same meaning in both interfaces.
+    """
     subject = f"{command.python_name}: {argument(parameter)}"
     if isinstance(parameter.kind, kinds.Flag):
         if not isinstance(value, bool):
@@ -220,7 +223,7 @@ def _typed(command: Command, parameter: Parameter, value: object) -> Any:
 
 
 def _text(value: Any) -> str:
-    """Convert a value to the form of the command line; raises TypeError for unsupported types."""
+    """Convert a Python value to text as on the command line; raises TypeError for unsupported types."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, Mapping):
@@ -234,7 +237,7 @@ def _text(value: Any) -> str:
 
 
 def _is_name(value: object) -> bool:
-    """Return True if an argument is a name or path, or several of them."""
+    """Return True if an argument is a name, a path, or a list of names."""
     several = isinstance(value, list | tuple) and len(value) > 0 and all(isinstance(it, str) for it in value)
     return several or isinstance(value, str | PathLike)
 
@@ -256,7 +259,7 @@ def _example(command: Command) -> list[str]:
 
 
 def is_rest(command: Command, place: Parameter) -> bool:
-    """Return True if an argument takes all further positional arguments."""
+    """Return True if an argument receives all remaining positional arguments, as ``*args`` does."""
     return place.repeat and place is arguments(command)[-1] and place.name not in ("models", "hardware")
 
 
@@ -275,7 +278,7 @@ def _signature(command: Command) -> inspect.Signature:
 
 
 def _document(command: Command, plain: Callable[..., Any]) -> str:
-    """Docstring of a Python function: description of the command, options with units, and the form with objects."""
+    """Docstring of a Python function: description of the command, its options, and the signature that takes objects."""
     rows = []
     for parameter in (*arguments(command), *taken(command)):
         kind = parameter.kind

@@ -34,7 +34,7 @@ class BadValueError(InputError):
 
 
 class ValueKind:
-    """Base class of option types. The values of this class are texts.
+    """Base class of option types. The base class itself accepts any text.
 
     Parameters
     ----------
@@ -69,12 +69,12 @@ class ValueKind:
         return "" if self.catalog is None else catalog.meaning(self.catalog, str(value)).remark
 
     def gather(self, values: Sequence[Any]) -> Any:
-        """Combine the values of a repeated option."""
+        """Combine the values of an option that is given several times."""
         return tuple(values)
 
 
 class Flag(ValueKind):
-    """Flag. A user may set it, leave it out, or negate it by ``--no-``.
+    """Option without a value. A user may set it, leave it out, or negate it by ``--no-``.
 
     Parameters
     ----------
@@ -93,12 +93,12 @@ class Flag(ValueKind):
         self.value, self.absent, self.negative = value, absent, negative
 
     def read(self, value: Any) -> Any:
-        """Value for a flag that is set or negated."""
+        """Return the value of the option for a flag that is set (True) or negated (False)."""
         return value if self.value is True else self.value if value else None
 
 
 class ChoiceKind(ValueKind):
-    """One of several words."""
+    """Type of an option whose value is one of several words."""
 
     def __init__(self, words: Sequence[str], metavar: str = "") -> None:
         super().__init__(metavar)
@@ -112,13 +112,13 @@ class ChoiceKind(ValueKind):
 
 
 class FormatKind(ChoiceKind):
-    """Number format, by its name or by a common synonym."""
+    """Type of an option whose value is a number format such as ``fp8``, or a common synonym."""
 
     def __init__(self) -> None:
         super().__init__([*BYTES_PER_ELEMENT, *ALIASES], FORMAT)
 
     def read(self, value: Any) -> str:
-        """Name of the format. The name may include a block or group size."""
+        """Return the name of the number format. The name may include a block or group size."""
         with contextlib.suppress(InputError):
             return check_dtype(value, "number format")
         chosen = super().read(value)
@@ -126,7 +126,7 @@ class FormatKind(ChoiceKind):
 
 
 class Number(ValueKind):
-    """Number in a range.
+    """Type of an option whose value is a number in a range.
 
     Parameters
     ----------
@@ -215,7 +215,10 @@ class Name(ValueKind):
 
 
 class AnswerKind(Name):
-    """Path of a saved result, or name of a model. HTTP requests accept only names of models."""
+    """Type of an argument that is the path of a saved result or the name of a model.
+
+    HTTP requests accept only models.
+    """
 
     def read(self, value: Any) -> str:
         """Return the text unchanged; the command interprets it."""
@@ -223,7 +226,7 @@ class AnswerKind(Name):
 
 
 class PlaceKind(ValueKind):
-    """Path of an output file. All paths are checked before any file is written."""
+    """Type of an option that names an output file. All paths are checked before any file is written."""
 
     def __init__(self, check: Callable[[str], object] = str) -> None:
         super().__init__("PATH")
@@ -257,7 +260,7 @@ class FolderKind(ValueKind):
 
 
 class Parsed(ValueKind):
-    """Value that is parsed by a function.
+    """Type of an option whose value a function parses.
 
     Parameters
     ----------
@@ -266,7 +269,7 @@ class Parsed(ValueKind):
     parse : callable
         Function that parses a text, and raises an InputError that names invalid text.
     subject : str
-        Start of the parser's messages that repeats the option; it is removed.
+        Text at the start of the parser's messages that repeats the option name; :meth:`read` removes this text.
     json : type
         JSON type of the value.
     """
@@ -286,10 +289,10 @@ class Parsed(ValueKind):
 
 
 class PriceKind(ValueKind):
-    """Prices: one price for all GPUs, or one price for each GPU."""
+    """Type of an option with one price for all GPUs, or one price for each GPU."""
 
     def gather(self, values: Sequence[Any]) -> Rate | Mapping[str, Rate] | None:
-        """Combine the values: one price for all GPUs, prices by GPU, or None.
+        """Combine the values of the option: one price for all GPUs, prices by GPU, or None without a value.
 
         Raises
         ------
@@ -310,13 +313,13 @@ class PriceKind(ValueKind):
 
 
 class Pair(ValueKind):
-    """Model and GPU as the two values of an option."""
+    """Type of an option with two values: a model and a GPU."""
 
     json = str
     parts = (Name("models"), Name("hardware"))
 
     def read(self, value: Any) -> tuple[str, ...]:
-        """Return both names.
+        """Return the names of the model and the GPU.
 
         Raises
         ------
@@ -345,7 +348,7 @@ def _rate(text: str) -> Rate:
 
 
 def _meant(number: float) -> bool:
-    """Return True if products and powers of a number cannot overflow."""
+    """Return True if a number is 0 or so far from the limits of floats that calculations with it cannot overflow."""
     return number == 0.0 or _SMALLEST <= abs(number) <= _LARGEST
 
 
@@ -438,7 +441,7 @@ def _rates(text: str) -> tuple[float, ...]:
 
 
 def _span(text: str) -> tuple[float, float]:
-    """Two positive ratios, separated by a comma; the smaller one is first."""
+    """Two positive ratios from a text with a comma; the smaller ratio is first."""
     ends = [_bare(part) for part in text.split(",")]
     if len(ends) != 2 or any(end is None or not 0 < end < math.inf for end in ends):
         raise InputError(f"{text!r} is not a pair of positive ratios; write for example 0.8,1.25")
@@ -471,7 +474,7 @@ def _workloads(text: str) -> tuple[tuple[float, ...], ...]:
 
 
 def _chain(text: str) -> tuple[tuple[str, int], ...]:
-    """GPU types in the order of a prefill chain, each with its number of GPUs: ``b200=2,h100_sxm=4``."""
+    """GPU types along a prefill chain (KV-Runahead), each with its number of GPUs: ``b200=2,h100_sxm=4``."""
     parts = [part.strip().rpartition("=") for part in text.split(",") if part.strip()]
     odd = next((number for name, _, number in parts if not name), None)
     if odd is not None or not parts:
@@ -586,7 +589,7 @@ _KINDS: Mapping[str, ValueKind] = {
 
 
 def kind(name: str) -> ValueKind:
-    """Return a type by its text in option tables: words (``1d|2d``), an integer range (``1..``), or a name."""
+    """Return the option type that an option table names: words (``1d|2d``), an integer range (``1..``), or a name."""
     if "|" in name:
         return ChoiceKind(name.split("|"))
     if ".." in name:

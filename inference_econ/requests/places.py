@@ -1,4 +1,4 @@
-"""Checks of a command's output files.
+"""Checks that the output files of a command overwrite no other file.
 
 Output files must differ from each other, from inputs, and from files of a sweep.
 """
@@ -29,7 +29,7 @@ def check(parameters: Mapping[str, Parameter], values: Mapping[str, Any]) -> Non
     Raises
     ------
     InputError
-        If two output files are the same, or if one is an input or is in the folder of a sweep.
+        If two output files are the same, or an output file is also an input or is in the folder of a sweep.
     """
     filled = [(parameters[name], value) for name, value in values.items() if value and name in parameters]
     written = {parameter.spelled[0]: str(value) for parameter, value in filled if isinstance(parameter.kind, PlaceKind)}
@@ -40,7 +40,7 @@ def check(parameters: Mapping[str, Parameter], values: Mapping[str, Any]) -> Non
 
 
 def check_apart(paths: Mapping[str, str]) -> None:
-    """Reject output files that are the same.
+    """Reject two output files with the same path.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def check_apart(paths: Mapping[str, str]) -> None:
 
 
 def _read(parameter: Parameter, value: object) -> Iterator[Path]:
-    """Existing files and folders that a parameter's value names. Catalog names are left out."""
+    """Existing files and folders that the value of an option names. Catalog names are left out."""
     if isinstance(parameter.kind, PlaceKind):
         return
     shipped = () if parameter.kind.catalog is None else catalog.names(parameter.kind.catalog)
@@ -72,7 +72,7 @@ def _read(parameter: Parameter, value: object) -> Iterator[Path]:
 def exists(text: str) -> bool:
     """Return True if a text is an existing path.
 
-    False if it is not a valid path, for example because it is too long.
+    Return False if the text is not a valid path, for example because it is too long.
     """
     try:
         return Path(text).exists()
@@ -81,7 +81,7 @@ def exists(text: str) -> bool:
 
 
 def _check_unread(option: str, place: Path, inputs: Iterable[Path]) -> None:
-    """Reject an output file that is an input, is in an input folder, or is in the folder of a sweep."""
+    """Reject an output file that is also an input, exists in an input folder, or is in the folder of a sweep."""
     target = place.resolve()
     for path in inputs:
         source = path.resolve()

@@ -19,12 +19,12 @@ Prices = Rate | Mapping[str, Rate] | None
 
 
 def of_chip(price: Prices, chip: str) -> Rate | None:
-    """Price of one GPU; None for the default price in its file."""
+    """Price that the user gave for a GPU; None for the default price in the file of the GPU."""
     return price.get(chip) if isinstance(price, Mapping) else price
 
 
 def prices_of_chips(price: Prices, chips: Sequence[str]) -> Prices:
-    """Prices of all GPUs in a query. With ``alike``, all prices are from one source.
+    """Prices of all GPUs in a query. For the price ``alike``, all prices are from one source.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def optional(request: Request) -> Request:
 
 
 def of_compared(price: Prices, chips: Sequence[str]) -> Prices:
-    """One price for all GPUs, or prices of the GPUs that have a separate price.
+    """Check the prices of a comparison: one price for all GPUs, or separate prices for some GPUs.
 
     Raises
     ------
@@ -75,7 +75,9 @@ def of_compared(price: Prices, chips: Sequence[str]) -> Prices:
 
 
 def offered(model: ModelSpec, text: str) -> tuple[Mapping[str, float], Offer | None]:
-    """Return prices by kind of token [USD per 1e6 tokens], from the user or from a recorded offer, and this offer.
+    """Return API prices by kind of token [USD per 1e6 tokens], and the recorded offer with these prices.
+
+    The offer is None if ``text`` contains the prices.
 
     Raises
     ------

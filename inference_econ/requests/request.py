@@ -66,9 +66,9 @@ class Invocation:
         return cls(command, values, {key for key, value in fields.items() if value is not None})
 
     def question(self, *, page: bool = False) -> dict[str, object]:
-        """Command and all options as plain data. A result includes them, so that its query can be repeated.
+        """Command and all options as plain data. Saved results include these data, so that the query can be repeated.
 
-        The data are empty for results without a query, such as catalog pages.
+        The data are empty for commands whose results cannot be saved.
         """
         if "saved" not in self.command.doors or (page and self.command.heading == "Catalogue"):
             return {}
@@ -106,10 +106,10 @@ class Invocation:
         return named(other) if other else self.command.load()
 
     def answer(self, host: Host | None = None, ask: Callable[..., Any] | None = None) -> Any:
-        """Call the function of the command, or another function.
+        """Call the function of the command, or the function ``ask``, with the options of the command.
 
         If the function has a parameter with the name of an option, the option becomes this argument. All other options
-        become fields of its ``Request``.
+        become fields of the ``Request`` argument.
         """
         ask = ask or self.function()
         own = {name: self.values[name] for name in ask.__annotations__ if name in self.values}
@@ -125,7 +125,7 @@ class Invocation:
 
 
 def _silent(text: str) -> None:
-    """Ignore a note."""
+    """Discard a note, because no program shows it."""
 
 
 def _unparsed(words: Sequence[str]) -> Invocation:
@@ -135,31 +135,32 @@ def _unparsed(words: Sequence[str]) -> Invocation:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """Functions by which a running command reports to the program; by default they do nothing."""
+    """Callbacks of the program that runs a command, for notes, output and progress; by default they do nothing."""
 
     tell: Callable[[str], None] = _silent
     """Print a note that is not part of the result."""
     put: Callable[[str], None] = _silent
-    """Print a line of the result before the rest is known."""
+    """Print a line of the result before the whole result is known."""
     progress: Progress | None = None
     """Report the completed share of the work."""
     parse: Callable[[Sequence[str]], Invocation] = _unparsed
-    """Parse a command line of another command; raises ``InputError`` if this is not possible."""
+    """Parse the command line of another command; raises ``InputError`` outside the command line program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Options that several commands have, with their types.
+    """Options that several commands share, as typed fields.
 
     If a command lacks an option, its field is None or the default.
 
-    Options of a single command, and options that have another type in a command, are arguments of its function.
+    An option that only one command has, or that has another type in a command, is an argument of the command's
+    function.
     """
 
     asked: Invocation | None = field(default=None, repr=False)
     """The full command; None if the request was not created by a command."""
     host: Host = field(default=Host(), repr=False)
-    """Functions by which the command reports to the program that runs it."""
+    """Callbacks of the program that runs the command."""
 
     model: str = ""
     hardware: str = ""
@@ -287,7 +288,7 @@ class Request:
         return self.asked is not None and name in self.asked.given
 
     def named(self, names: Iterable[str]) -> list[str]:
-        """Names of the options that have a value."""
+        """Return the ``names`` whose option has a value."""
         return [name for name in names if getattr(self, name) is not None]
 
 
@@ -307,7 +308,7 @@ def spelled(name: str) -> str:
 
 
 def refuse(stray: Iterable[str], message: str, option: str | None = None) -> None:
-    """Raise an error for the first of some options; do nothing if there is none.
+    """Raise an error for the first option in ``stray``; do nothing if there is none.
 
     Parameters
     ----------
@@ -316,7 +317,7 @@ def refuse(stray: Iterable[str], message: str, option: str | None = None) -> Non
     message : str
         Message; ``{}`` is replaced by the option as the user typed it.
     option : str, optional
-        Option that the error names, if it is another one.
+        Option that the error names instead of the option in ``stray``.
 
     Raises
     ------

@@ -35,12 +35,12 @@ OF_POOLS = ("decode_on", "transfer", "prefill_chain")
 
 
 def what_ifs(request: Request) -> tuple[str, ...]:
-    """What-ifs from ``--set``, and from options that set a what-if.
+    """Changes to catalog values (what-ifs) from ``--set``, and from options such as ``--loras`` that imply a change.
 
     Raises
     ------
     InputError
-        If two of them change the same field, or if a LoRA rank is given without a number of adapters.
+        If two options change the same field, or if a LoRA rank is given without a number of adapters.
     """
     changes = tuple(request.changes)
     if request.lora_rank is not None and request.loras is None:
@@ -117,7 +117,7 @@ def space(request: Request) -> Space:
 
 
 def engine(request: Request) -> str | tuple[str, ...] | None:
-    """Engines of a request: the named ones, a marker for any layout, or None for all known engines.
+    """Engines that a request names; ``ANY_LAYOUT`` if layouts need no engine, None for all known engines.
 
     Raises
     ------
@@ -150,10 +150,10 @@ def one_engine(request: Request) -> str | None:
 
 
 def among_startable(request: Request, answer: Callable[[Request], Answer]) -> Answer | None:
-    """Result for layouts that engines can start, for a comparison with layouts that need no engine.
+    """Compute the result again for layouts that engines can start, to compare it with a result for any layout.
 
-    None if the request limits layouts, if no engine is known, or if no layout that engines can start fits the fixed
-    degrees.
+    The result is None if the request already allows only such layouts, if no engine is known, or if no engine can start
+    a layout that fits the request.
     """
     if not request.any_layout or request.grid == "paper":
         return None
@@ -181,9 +181,9 @@ def speculation(request: Request, hardware: str | None = None) -> Speculation | 
 
 
 def proposed(request: Request, hardware: str | None = None) -> Proposer:
-    """Speculation method of a request in which recipes may decide.
+    """Speculation method of a request that lets recipes select the method by default.
 
-    Return a method, None, or a marker for the recipes.
+    Return the named method, None without speculation, or ``RECIPE`` if recipes select the method.
 
     Raises
     ------
@@ -199,7 +199,7 @@ def proposed(request: Request, hardware: str | None = None) -> Proposer:
 def _proposer(request: Request) -> inputs.ProposerName | None:
     """Speculation method that the request names; None if it names none.
 
-    Raises an error for other options about speculation without a method.
+    Raises InputError if a request has options of speculation, but names no method.
     """
     named = [name for name in _PROPOSERS if getattr(request, name)]
     if len(named) > 1:
@@ -252,7 +252,7 @@ def _longest(request: Request) -> int | None:
 def offer(
     request: Request, requests: Requests, hardware: str | None = None, speculation: Speculation | None = None
 ) -> Services:
-    """Layouts that the options allow, as services for some requests."""
+    """Layouts that the options allow, as services that process the given requests."""
     from inference_econ.answers.layout_services import offer as offered
 
     layouts = offered(setup(request, hardware), requests, space(request), speculation)
@@ -291,8 +291,8 @@ def arrangement(request: Request) -> Arrangement:
     Raises
     ------
     InputError
-        If options exclude each other. Examples: aggregated only with disaggregated only, aggregated with an option for
-        disaggregated serving, or disaggregated with a fixed layout.
+        If options exclude each other: ``--aggregated`` with ``--disaggregated`` or an option of disaggregated serving,
+        or an option of disaggregated serving with a fixed layout.
     """
     if request.aggregated and request.disaggregated:
         raise InputError(
@@ -322,13 +322,12 @@ def candidates_on_chips(request: Request, requests: Requests, chips: Sequence[st
 
 
 def fewest(request: Request, answer: Callable[[Request], Answer]) -> Answer:
-    """Result for the smallest instance that fits the model. If a degree is given, result for one GPU and this degree.
+    """Compute a result for the smallest TP degree that fits the model, or for the degrees that the request sets.
 
     Raises
     ------
     NothingFitsError
-        If no instance within a link domain (1, 2, 4, ... GPUs) fits the model. The message equals the message for one
-        GPU.
+        If the model fits no instance of 1, 2, 4, ... GPUs within a link domain. The message is the message for one GPU.
     """
     if any(getattr(request, name) not in (None, 1) for name in ("tp", "pp", "dp", "ep")) or request.tp is not None:
         return answer(replace(request, tp=request.tp or 1))
@@ -342,7 +341,7 @@ def fewest(request: Request, answer: Callable[[Request], Answer]) -> Answer:
 
 
 def meant(request: Request, kind: str, text: str) -> str:
-    """Catalog name for a text. If the spelling differs, a note is printed.
+    """Catalog name that a text means. If the text is spelled differently, a note is printed.
 
     Raises
     ------
@@ -362,7 +361,7 @@ def as_option(name: str, value: object) -> str:
 
 
 def shared_settings(request: Request) -> dict[str, Any]:
-    """Return the options that are set, by the field names of ``Settings``, with several values as a list.
+    """Return the options that are set, by field name of ``Settings``; an option with several values is a list.
 
     Raises
     ------

@@ -21,7 +21,7 @@ from inference_econ.requests import kinds
 _DOCUMENT: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encoding="utf-8"))
 #: Sets of options that several commands share. Each lists options and other sets.
 SETS: Mapping[str, str] = _DOCUMENT["sets"]
-#: Word that stands for all options of a command that it does not list by name.
+#: Word in a list of options that means all options of the command that the list does not name.
 _OWN = "own"
 #: Rows of ``options.csv``, without empty cells. Keys are ``COMMAND.NAME`` or ``SET.NAME``.
 ROWS: Mapping[str, Mapping[str, Any]] = {
@@ -62,7 +62,7 @@ _USUAL = (
 OUTPUT = ("--format", "--json", "--csv", "--output", "--why", "--quiet", "--plot", "--roofline")
 #: Options that remote requests do not have: those about the output, and those with local files.
 LEFT_OUT = (*OUTPUT, "--acceptance-file", "--measured", "--trace", "--yes")
-#: Options for a speed. Commands with SLOs have an SLO option instead.
+#: Options that require a speed. Commands with SLOs have an SLO option instead.
 _SPEEDS = ("--speed", "--tokens-per-second")
 _AS_PROMISE = "set a TPOT SLO instead: --tpot mean:20 is 50 tokens/s per user on average, --tpot 20 for 90 % of them"
 #: Types of values that are times.
@@ -76,7 +76,7 @@ class Parameter:
     name: str
     """Name in Python and in saved results."""
     kind: kinds.ValueKind
-    """Type of its value."""
+    """Type of the option's value."""
     spelled: tuple[str, ...]
     """Spellings with dashes; empty for a positional argument."""
     metavar: str
@@ -99,12 +99,12 @@ class Parameter:
 
     @property
     def field(self) -> str:
-        """Name of the option in remote requests."""
+        """Name of the option in HTTP and MCP requests."""
         return "model" if isinstance(self.kind, kinds.AnswerKind) else request_name(self.typed)
 
     @property
     def synonyms(self) -> list[str]:
-        """Other names that requests accept: names in other tools, and old names."""
+        """Other names that HTTP and MCP requests accept for the option: names in other tools, and old names."""
         return [request_name(word) for word, spelled in OTHER_SPELLINGS.items() if spelled in self.spelled]
 
     @property
@@ -114,7 +114,7 @@ class Parameter:
 
     @property
     def usual(self) -> Any:
-        """Default as a typed value."""
+        """Default value, converted to the type of the option."""
         if self.repeat:
             return self.kind.gather([] if self.default is None else [self.kind.read(self.default)])
         if isinstance(self.kind, kinds.Flag):
@@ -177,18 +177,18 @@ class Command:
     heading: str
     """Heading under which the help lists the command."""
     doors: tuple[str, ...]
-    """Further interfaces of the command: ``saved``, ``served``, ``reported``, ``scenarios``; see ``commands.toml``."""
+    """Further uses of the command, such as ``saved`` results or ``served`` by HTTP; see ``commands.toml`` for all."""
     options: str
-    """Names of its options, and of its sets of options."""
+    """Names of the command's options and sets of options, separated by spaces."""
     examples: tuple[str, ...]
-    """Examples for its help."""
+    """Example command lines in the help of the command."""
     variants: Mapping[str, str] = field(default_factory=dict)
     """Alternative functions (``module:name``) by the option that selects them.
 
     The key ``sessions`` is for a workload with sessions.
     """
     records: tuple[str, ...] = ()
-    """Kinds of records in its results, see :mod:`inference_econ.report.schema`."""
+    """Kinds of records in the results of the command, see :mod:`inference_econ.report.schema`."""
     call: str = ""
     """Python function that takes objects, as ``module:name``; empty if there is none."""
 
@@ -219,7 +219,7 @@ class Command:
 
     @property
     def asked(self) -> list[Parameter]:
-        """Options of remote requests; required options come first."""
+        """Options that HTTP and MCP requests accept; required options come first."""
         others = [parameter for parameter in self.parameters.values() if parameter.typed not in LEFT_OUT]
         return sorted(others, key=lambda parameter: not parameter.required)
 
@@ -250,13 +250,13 @@ class Command:
         return first + end.strip()
 
     def spelling(self, option: str) -> str:
-        """Spelling that this command has for an option with another name; unchanged if it has none."""
+        """Spelling that this command uses for an option that has other names; else the option unchanged."""
         other = OTHER_SPELLINGS.get(option, option)
         spelled = {word for parameter in self.parameters.values() for word in parameter.spelled}
         return other if option not in spelled and other in spelled else option
 
     def typed(self, values: Mapping[str, Any]) -> list[str]:
-        """Words that a user types after the command to set some options.
+        """Command-line words that set the given options.
 
         Options with their default value are left out.
         """
@@ -269,9 +269,9 @@ class Command:
 
 
 def _parameters(words: str, within: tuple[str, ...]) -> Iterator[Parameter]:
-    """Parameters for a list of words: options, sets and ``own``.
+    """Yield the parameters that a cell of the command table lists: options, sets of options, and ``own``.
 
-    ``within`` is the command, followed by enclosing sets.
+    ``own`` means all options of the command that are not listed. ``within`` has the command, then enclosing sets.
     """
     for word in words.split():
         if word == _OWN:
@@ -288,7 +288,7 @@ def _parameters(words: str, within: tuple[str, ...]) -> Iterator[Parameter]:
 
 
 def _parameter(name: str, within: tuple[str, ...]) -> Parameter:
-    """Option or argument from the tables. A row for the command precedes a row for a set."""
+    """Option or argument from the tables. A table row for the command has priority over a row for a set of options."""
     special = next((row for outer in within if (row := ROWS.get(f"{outer}.{name}"))), {})
     row = {**(OPTIONS[name]._asdict() if name in OPTIONS else ROWS.get(f".{name}", {})), **special}
     word, typed = row.get("kind", ""), row.get("typed") or f"--{name.replace('_', '-')}"
@@ -381,7 +381,10 @@ def launch_writer(form: str) -> Callable[..., str]:
 
 
 def gone(command: str, option: str) -> str:
-    """Text about the replacement of a removed option. For the option '', replacement of the removed command."""
+    """Text that names the replacement of a removed option.
+
+    For the option '', the text names the replacement of the removed command.
+    """
     for row in rows(Path(__file__).with_name("renamed.csv")):
         if row["option"] == option and command in row["commands"].split():
             return str(row["advice"])
@@ -389,7 +392,7 @@ def gone(command: str, option: str) -> str:
 
 
 def lacking(command: Command, option: str) -> str:
-    """Text about the replacement of an option that a command does not have; empty if there is none."""
+    """Text that names what to use instead of an option that a command lacks; empty if there is no replacement."""
     if advice := gone(command.name, option):
         known = any(other.has(option) for other in COMMANDS.values())
         return f"{f'{command.name} has' if known else 'there is'} no {option}: {advice}"

@@ -40,7 +40,7 @@ def current_words(words: Sequence[str], tell: Callable[[str], None]) -> list[str
     words : sequence of str
         Words of the command line without the program name; at least one word.
     tell : callable
-        Receives a sentence if the name is old.
+        Function that receives a note if the command name is old.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def current_words(words: Sequence[str], tell: Callable[[str], None]) -> list[str
 
 
 def is_command(word: str) -> bool:
-    """Return True if a command line can start with a word."""
+    """Return True if a word is a command name, an old or wrong name of a command, or a synonym."""
     return word in {*(name.split()[0] for name in COMMANDS), *SYNONYMS, *OLD_NAMES, *GUESSED}
 
 
@@ -87,7 +87,7 @@ def command_of(words: Sequence[str], tell: Callable[[str], None]) -> tuple[Comma
 
 
 def _as_comparison(words: Sequence[str]) -> list[str] | None:
-    """Rewrite the words of ``frontier`` as words of ``compare``.
+    """Rewrite a ``frontier`` command line with several models, GPUs or settings as a ``compare`` command line.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def _as_comparison(words: Sequence[str]) -> list[str] | None:
     Returns
     -------
     list of str or None
-        Words that follow ``compare``. None if there are one model, one GPU and one value for each option.
+        Words that follow ``compare``; None if the query has only one model, one GPU and one value for each option.
     """
     frontier, compare = COMMANDS["frontier"], COMMANDS["compare"]
     options = {word: it for row in (compare, frontier) for it in row.parameters.values() for word in it.spelled}
@@ -118,7 +118,7 @@ def _repeated(command: Command, given: Mapping[str, int]) -> set[str]:
 
 
 def _is_model(name: str) -> bool:
-    """Return True if a name after the first one is a model. A path is assumed to be a GPU."""
+    """Return True if a name is a model and not a GPU. A path is assumed to be a GPU."""
     return _has("models", name) and not _has("hardware", name)
 
 
@@ -132,7 +132,7 @@ def _has(kind: catalog.Kind, name: str) -> bool:
 
 
 def _split(words: Sequence[str], options: Mapping[str, Parameter]) -> tuple[list[str], list[str]]:
-    """Split words into names, and options with their values."""
+    """Split command-line words into two lists: names, and options with their values."""
     names: list[str] = []
     rest: list[str] = []
     has_value = False

@@ -28,12 +28,12 @@ _SERVICES_ONLY, _DECODE_ONLY = counted_by("services"), counted_by("decode_steps"
 
 
 def context_or_lengths(request: Request) -> dict[str, Any]:
-    """Context, different contexts, or request lengths from the options [tokens].
+    """Options that set the context of a step: ``context``, ``contexts`` or request lengths [tokens].
 
     Raises
     ------
     InputError
-        If options set more than one of these.
+        If options set more than one of context, contexts and request lengths.
     """
     isl, osl = request.isl, request.osl
     contexts = [name for name in ("context", "contexts") if getattr(request, name) is not None]
@@ -46,7 +46,7 @@ def context_or_lengths(request: Request) -> dict[str, Any]:
 
 
 def step_contexts(request: Request, prefill: float | None) -> tuple[float | None, float]:
-    """Context of the step, and width of the range of contexts around it [tokens].
+    """Context of a step, and width of the range of contexts around this mean [tokens].
 
     Raises
     ------
@@ -117,7 +117,7 @@ def _recorded(request: Request, *, fitted: bool) -> Requests | None:
 
 
 def targets(request: Request, **usual: float) -> Targets:
-    """SLOs from the options. ``usual`` has defaults for SLOs that no option sets."""
+    """SLOs from the options; ``usual`` has the defaults of fields that no option sets."""
     from inference_econ.answers.slo import NAMES, Targets
 
     named: dict[str, Any] = {**usual, "percentile": request.percentile, "confidence": request.confidence}
@@ -130,7 +130,7 @@ def targets(request: Request, **usual: float) -> Targets:
 
 
 def usual_targets(request: Request) -> Targets | None:
-    """SLOs from the options; with ``--any-speed``, no SLOs. None means the reference speed of the model.
+    """SLOs from the options; with ``--any-speed``, no SLOs. The result None means the reference speed of the model.
 
     Raises
     ------

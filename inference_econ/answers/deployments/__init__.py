@@ -1,4 +1,4 @@
-"""Candidate deployments, SLOs, and the selection of deployments that meet them."""
+"""Candidate deployments, and the selection of deployments that meet SLOs."""
 
 import lazy_loader
 

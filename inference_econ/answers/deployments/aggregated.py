@@ -33,7 +33,8 @@ from inference_econ.serving import (
 DeploymentT = TypeVar("DeploymentT", bound=Deployment)
 #: Largest cost of a listed layout, as a multiple of the cheapest cost on its GPU [1].
 _DEAREST = 4.0
-#: Resolution of the number of simulated instances (one part in N), and largest multiple of the analytical number [1].
+#: Largest number of steps between 0 and the analytical number of instances, and largest ratio of the simulated to the
+#: analytical number of instances [1].
 _FINEST, _MOST_MORE = 16, 8
 #: Maximum number of simulated layouts [1]. Further layouts that would need a simulation are not selected.
 _MOST_PLAYED = 12
@@ -51,14 +52,15 @@ def cheapest(
 ) -> list[Deployment]:
     """Select the cheapest aggregated instances that meet the SLOs, best first.
 
-    There is at most one result for each item of ``offers`` and instance size. Deployments that save at most 10%
-    compared with a simpler deployment are left out. For every GPU, the cheapest deployment that uses only tensor
+    The result has at most one deployment for each item of ``offers`` and instance size. Deployments that save at most
+    10% compared with a simpler deployment are left out. For every GPU, the cheapest deployment that uses only tensor
     parallelism is included.
 
     Parameters
     ----------
     offers : sequence of Services
-        Candidate layouts (see ``offer``); each item has the layouts of one engine on one kind of GPU.
+        Candidate layouts (:func:`inference_econ.answers.layout_services.offer`); each item has the layouts of one
+        engine on one kind of GPU.
     requests_per_second : float
         Total request rate [1/s].
     targets : Targets
@@ -69,15 +71,15 @@ def cheapest(
     most : int
         Number of results [1], shared evenly among the kinds of GPUs.
     play : bool
-        Simulate selected layouts outside the validated range of the analytical model, and correct their number of
-        instances.
+        True to simulate selected layouts outside the validated range of the analytical model, and correct their number
+        of instances.
     progress : callable, optional
         Receives the completed share of the work.
 
     Returns
     -------
     list of Deployment
-        Ascending in cost; equal costs are sorted by P(SLO met), then by speed.
+        Deployments in ascending order of cost; equal costs are sorted by P(SLO met), then by speed.
 
     Raises
     ------
@@ -89,8 +91,9 @@ def cheapest(
     Notes
     -----
     The steady states of a layout give an upper bound on its request rate within the SLOs, and therefore a lower bound
-    on its cost. The analytical model evaluates only layouts with a bound below the cost of the current results.
-    Selected layouts outside its validated range are simulated, and instances are added until the SLOs are met.
+    on its cost. The analytical model evaluates only layouts with a bound below the cost of the deployments found so
+    far. Selected layouts outside the validated range of the model are simulated, and instances are added until the SLOs
+    are met.
     """
     check_rate(requests_per_second)
     bounds = []
@@ -145,9 +148,9 @@ def cheapest(
 
 
 def with_plain(chosen: Sequence[DeploymentT], ranked: Sequence[DeploymentT]) -> list[DeploymentT]:
-    """First deployments of a ranking.
+    """Add the best deployment that uses only tensor parallelism to the selected deployments of a ranking.
 
-    If there are several, the best deployment that uses only tensor parallelism is added.
+    Nothing is added to a single selected deployment.
     """
     plain = next((choice for choice in ranked if choice.is_plain), None)
     if plain is None or len(chosen) < 2 or any(choice.is_plain for choice in chosen):
@@ -156,13 +159,13 @@ def with_plain(chosen: Sequence[DeploymentT], ranked: Sequence[DeploymentT]) -> 
 
 
 def rank(targets: Targets, choice: Deployment) -> tuple[float, float, int, float]:
-    """Sort key of deployments: cost, then P(SLO met) rounded to 10%, then evidence, then mean TPOT."""
+    """Sort key: lowest cost, then highest P(SLO met) to 10%, then best calibration data, then lowest mean TPOT."""
     likely = round(least_chance(choice.chances(targets)), 1)
     return round(choice.dollars_per_hour, 6), -likely, choice.evidence.order, choice.load.tpot_seconds["mean"]
 
 
 def _fewest(service: Service, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Deployment | None:
-    """Deployment with the fewest replicas that meet the SLOs; None if it costs more than the limit."""
+    """Deployment with the fewest replicas that meet the SLOs under the analytical model; None above the cost limit."""
     calm = as_poisson(service.requests, arrival_scv)
 
     def shared(replicas: int) -> Loaded:
@@ -184,7 +187,7 @@ def _fewest(service: Service, rate: float, targets: Targets, limit: float, arriv
 
 
 def _keeps(rate: float, arrival_scv: float, play: bool, service: Service, targets: Targets) -> bool:
-    """True if some number of instances meets the SLOs."""
+    """True if a deployment of the service meets the SLOs with any number of instances."""
     choice = _fewest(service, rate, targets, math.inf, arrival_scv)
     if choice is not None and play and needs_simulation(service, choice.load):
         choice = _played(choice, rate, targets, math.inf, arrival_scv)
@@ -192,10 +195,10 @@ def _keeps(rate: float, arrival_scv: float, play: bool, service: Service, target
 
 
 def _played(choice: Deployment, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Deployment | None:
-    """Deployment with as many instances as its simulated load needs; None if they cost more than the limit.
+    """Deployment with the fewest instances that meet the SLOs in a simulation; None if it costs more than the limit.
 
     For bursty arrivals, the analytical model may overestimate the number of instances, so smaller numbers are tried
-    too. The number is exact to one part in :data:`_FINEST`.
+    too. The relative resolution of the number is 1 / :data:`_FINEST`.
     """
     service, closed_fewest = choice.service, choice.replicas
     arrivals = arrivals_of(service.requests, arrival_scv)
@@ -215,17 +218,18 @@ def _played(choice: Deployment, rate: float, targets: Targets, limit: float, arr
         return targets.first_violated(shared(tried[place])) is None
 
     def likely(place: int) -> bool:
-        """Check the analytical prediction against stricter SLOs.
+        """Return True if the analytical model predicts that a simulation meets the SLOs.
 
-        The margin is the error of the analytical model in a simulation at the fewest instances.
+        The SLOs are corrected by the error of the analytical model at the smallest number of instances, where a
+        simulation is known.
         """
         calm = as_poisson(service.requests, arrival_scv).among(tried[place])
         closed = loaded(service, rate / tried[place], arrivals=calm)
         return targets.like(choice.load, shared(closed_fewest)).first_violated(closed) is None
 
     affordable = bisect_left(tried, True, key=lambda replicas: bill(replicas) > limit)
-    # If a layout costs too much, the largest affordable number of instances usually misses the SLOs. This is checked
-    # first.
+    # If a layout costs too much, the largest affordable number of instances usually misses the SLOs, so this number is
+    # simulated first.
     if not affordable or (limit < math.inf and not kept(affordable - 1)):
         return None
     guess = closed_form

@@ -1,4 +1,4 @@
-"""Deployment under its load: equal aggregated instances, or prefill and decode instances."""
+"""A deployment under its load: equal aggregated instances, or prefill and decode instances."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ class Deployment:
     service : Service
         One aggregated or decode instance.
     replicas : int
-        Number of instances [1]. Disaggregated deployments have 1, because ``fleet`` has the numbers of prefill and
-        decode instances.
+        Number of aggregated instances [1]. The number is 1 for a disaggregated deployment, whose ``fleet`` has the
+        numbers of prefill and decode instances.
     load : Loaded
-        Load of one instance. For a disaggregated deployment, the total load.
+        Load of one aggregated instance, or total load of a disaggregated deployment.
     dollars_per_hour : float
         Cost of all instances [USD/h].
     binding : str
-        Constraint that the deployment would violate with one instance fewer: capacity, ttft or tpot. The constraint is
-        ``instance`` if there is only one instance. For a disaggregated deployment, it is the kind of instances with
-        less spare capacity (``prefill`` or ``decode``). The limit is empty if the query sets the number of instances.
+        Constraint that the deployment would violate with one instance fewer: capacity, ttft, tpot or e2e. The value is
+        ``instance`` if the deployment has only one instance. For a disaggregated deployment, the value is the kind of
+        instances with less spare capacity (``prefill`` or ``decode``). The value is empty if the query sets the number
+        of instances.
     fleet : PooledFleet or None
         Prefill and decode instances; None if aggregated.
     """
@@ -63,7 +64,7 @@ class Deployment:
 
     @property
     def evidence(self) -> Evidence:
-        """How similar the measured servers are to this deployment, and how many runs they have."""
+        """Calibration data: how similar the measured servers are to this deployment, and how many were measured."""
         speculates, disaggregated = self.service.speculation is not None, self.fleet is not None
         return evidence_of(self.service.setup, disaggregated=disaggregated, speculates=speculates)
 
@@ -91,7 +92,10 @@ class Deployment:
 
     @property
     def instance_load(self) -> Loaded:
-        """Load of one instance. For a disaggregated deployment, it has the concurrency of one decode instance."""
+        """Load of one instance.
+
+        A disaggregated deployment has its total load, but with the concurrency of one decode instance.
+        """
         if self.fleet is None:
             return self.load
         return replace(self.load, in_flight=self.load.in_flight / self.fleet.decode_instances)
@@ -122,7 +126,7 @@ class Deployment:
         return chances(self.service, self.load, targets)
 
     def subjects(self) -> tuple[Instances, ...]:
-        """Return one instance under its load, as input for a lookup of prediction errors."""
+        """Return one instance under its load, for which prediction errors can be looked up."""
         return under_load([(self.service, self.instance_load)])
 
     def power(self) -> dict[str, float | None]:
@@ -135,7 +139,7 @@ class Deployment:
     def layout(self) -> dict[str, float | str]:
         """Return the parallelism degrees of an aggregated or decode instance, by option.
 
-        If there is a prefill layout, the mapping includes it.
+        For a disaggregated deployment, the mapping also has the name of the prefill layout under ``prefill``.
         """
         layout = layout_of(self.service)
         if self.fleet is None:

@@ -8,14 +8,14 @@ from inference_econ.answers.disaggregated.load import PooledFleet
 from inference_econ.answers.slo import Targets, chances_record
 from inference_econ.engine import bounds
 
-#: Fields of one instance, and their names for all instances.
+#: Record fields of one instance, each with the name of the field that has the total over all instances.
 _OF_ALL = {"concurrency_per_replica": "in_flight"}
 
 
 def fleet_record(fleet: PooledFleet, targets: Targets) -> dict[str, object]:
-    """Disaggregated deployment as plain data.
+    """Return a disaggregated deployment as plain data.
 
-    TTFT intervals use the errors of prefill instances, and TPOT intervals the errors of decode instances.
+    TTFT intervals use the prediction errors of prefill instances. TPOT intervals use the errors of decode instances.
     """
     pools, pair = fleet.pools, (fleet.prefill, fleet.decode)
     moved, processes = pools.transfer, pools.prefill.processes_of(fleet.prefill)

@@ -30,7 +30,7 @@ class Margin:
     spare: int = 0
     """Number of additional replicas [1].
 
-    For disaggregated deployments, it applies to prefill instances and to decode instances.
+    A disaggregated deployment has this number of additional prefill instances and of additional decode instances.
     """
     utilization: float = 1.0
     """Largest load of a replica as a share of its capacity [1]."""
@@ -45,7 +45,7 @@ class Margin:
             raise InputError(f"spare replicas are 0 or more, got {self.spare}", option="spare")
 
     def __bool__(self) -> bool:
-        """Return True if there is any margin."""
+        """Return True if the margin adds any capacity to the stated load."""
         return self != Margin()
 
     def record(self) -> dict[str, float]:
@@ -71,13 +71,13 @@ def with_margin(
     requests_per_second : float
         Stated load, without headroom [1/s].
     margin : Margin
-        Capacity above that load.
+        Capacity above the stated load.
     targets : Targets
         SLOs.
     arrival_scv : float
         Squared coefficient of variation of the interarrival times [1].
     play : bool
-        Simulate outside the validated range of the analytical model.
+        True to simulate loads outside the validated range of the analytical model.
     """
     stated, fleet = requests_per_second / planned.requests_per_second, planned.fleet
     if fleet is None:
@@ -92,7 +92,7 @@ def with_margin(
 
 
 def _limited(count: int, utilization: float, margin: Margin) -> int:
-    """Return the number of instances that respects the limit on utilization, including spare instances."""
+    """Return the number of instances with a utilization at most ``margin.utilization``, plus spare instances."""
     return max(count, math.ceil(count * utilization / margin.utilization - _ROUNDING)) + margin.spare
 
 
@@ -105,9 +105,9 @@ def at_rate(
     arrival_scv: float = 1.0,
     play: bool = True,
 ) -> Deployment:
-    """Return a deployment under another load. The number of instances is the same unless ``counts`` is given.
+    """Evaluate a deployment under another load. The number of instances is unchanged unless ``counts`` is given.
 
-    ``counts`` has one number of instances, or separate numbers for prefill and decode instances [1]. See
+    ``counts`` has the number of aggregated instances, or the numbers of prefill and of decode instances [1]. See
     :func:`with_margin` for the other parameters.
     """
     fleet, service = deployment.fleet, deployment.service

@@ -34,9 +34,9 @@ from inference_econ.serving import (
 
 #: Number of bisections between a rate that meets the SLOs and one that misses them [1].
 _HALVINGS = 20
-#: Rates that can be simulated, in equal steps up to the analytical rate [1].
+#: Number of equally spaced rates, up to the analytical rate, among which simulations search [1].
 _STEPS = 128
-#: Factor on the rate that shows the limiting constraint [1].
+#: Factor on the largest rate; the constraint that this slightly larger rate violates is reported [1].
 _MORE = 1.02
 
 
@@ -47,7 +47,7 @@ class MostTraffic(Recommendation):
     Attributes
     ----------
     means : Means
-        Limit on GPUs, cost or power. The deployments use one kind of GPU each.
+        Limit on GPUs, cost or power for each deployment. A deployment uses one kind of GPU.
     """
 
     page = "report.questions.recommend:MostTrafficPage"
@@ -75,7 +75,7 @@ def most_traffic(
     Parameters
     ----------
     offers : sequence of Candidate or Services
-        Candidate deployments on one or several GPUs; see
+        Candidate deployments on one or several kinds of GPUs; see
         :func:`inference_econ.answers.deployments.serving_options.market` and
         :func:`inference_econ.answers.layout_services.offer`.
     means : Means
@@ -90,12 +90,13 @@ def most_traffic(
     Returns
     -------
     MostTraffic
-        Deployments at the largest rate that meets the SLOs, with as many instances as the limit allows. ``binding`` is
-        the constraint that a slightly larger load would violate. Order: descending rate, then ascending cost.
+        Deployments at the largest rate that meets the SLOs, with the most instances within the limit. ``binding`` is
+        the constraint that a slightly larger load would violate. Deployments are sorted by descending rate, then by
+        ascending cost.
 
-        There is one deployment per recipe and aggregated instance size. A recipe also has one disaggregated deployment
-        if it serves 10% more requests than aggregated ones on the same GPU. The best deployment of every GPU is
-        included.
+        The result has one deployment per recipe and aggregated instance size. A recipe also has a disaggregated
+        deployment if it serves 10% more requests than aggregated deployments on the same GPU. The best deployment of
+        every GPU is included.
 
     Raises
     ------
@@ -109,11 +110,11 @@ def most_traffic(
     Notes
     -----
     The largest steady request rate of a layout within the SLOs is an upper bound on its load. Layouts are evaluated in
-    descending order of this bound. A layout is dropped if it misses the SLOs at the best rate found so far for its
+    descending order of this bound. A layout is dropped if it misses the SLOs at the largest rate found so far for its
     instance size.
 
-    The analytical rate is an upper bound on the simulated rate. A deployment is simulated only if it is in the result
-    with its analytical rate, or if its rate limits the search for disaggregated deployments.
+    The analytical rate is an upper bound on the simulated rate. A deployment is simulated only if its analytical rate
+    is high enough for the result, or if its rate limits the search for disaggregated deployments.
     """
     candidates = as_candidates(offers)
     arrival_scv = arrivals_of(candidates[0].services.requests, arrival_scv).scv
@@ -126,7 +127,7 @@ def most_traffic(
     analytical = set(map(id, choices[1:]))
 
     def simulated(select: Callable[[], Sequence[Deployment]]) -> Sequence[Deployment]:
-        """Selection of which every deployment has been simulated; simulations may change the selection."""
+        """Simulate all selected deployments. A simulation may lower a rate, and so change the selection."""
         while waiting := [choice for choice in select() if id(choice) in analytical]:
             analytical.remove(id(waiting[0]))
             place = next(place for place, choice in enumerate(choices) if choice is waiting[0])
@@ -134,7 +135,7 @@ def most_traffic(
         return select()
 
     def fastest(chip: str) -> list[Deployment]:
-        """Aggregated deployment on a GPU with the largest rate."""
+        """Aggregated deployment with the largest request rate on one kind of GPU, as a list; empty if there is none."""
         alike = (choice for choice in choices if choice.fleet is None and _chip(choice) == chip)
         return sorted(alike, key=_seconds)[:1]
 
@@ -161,7 +162,7 @@ def most_traffic(
 def _lacking(failure: Exception) -> float:
     """Resources that the smallest disaggregated deployment needs, if they exceed the limit.
 
-    ``inf`` if disaggregation is not possible.
+    The value is ``inf`` if disaggregated serving is not possible for another reason.
     """
     return failure.least if isinstance(failure, TooLittleError) else np.inf
 
@@ -169,7 +170,7 @@ def _lacking(failure: Exception) -> float:
 def _together(
     offers: Sequence[Services], means: Means, targets: Targets, arrival_scv: float, most: int
 ) -> list[Deployment]:
-    """Largest rates of aggregated instances; at most one result for each item of ``offers`` and instance size.
+    """Find aggregated deployments with the largest rates; at most one per item of ``offers`` and instance size.
 
     Only the rate of the first deployment is simulated; all other rates are upper bounds.
     """
@@ -209,7 +210,7 @@ def _together(
 
 
 def _seconds(choice: Deployment) -> float:
-    """Seconds per request, which are proportional to the cost of a request [s]."""
+    """Reciprocal of the request rate of a deployment [s]; it is proportional to the cost of a request."""
     return 1.0 / choice.requests_per_second
 
 
@@ -219,7 +220,7 @@ def _chip(choice: Deployment) -> str:
 
 
 def most_of_one(service: Service, targets: Targets, arrival_scv: float = 1.0) -> Deployment | None:
-    """Evaluate one instance at the largest load that meets the SLOs; None if no load does.
+    """Evaluate one instance at the largest load that meets the SLOs; None if no load meets them.
 
     Parameters
     ----------
@@ -235,7 +236,7 @@ def most_of_one(service: Service, targets: Targets, arrival_scv: float = 1.0) ->
 
 
 def _keeps(arrival_scv: float, service: Service, targets: Targets) -> bool:
-    """True if an instance meets the SLOs at some load."""
+    """True if a single instance of the service meets the SLOs at any load."""
     return most_of_one(service, targets, arrival_scv) is not None
 
 
@@ -244,9 +245,9 @@ def _rank(choice: Deployment) -> tuple[bool, float, float]:
 
 
 def _played(choice: Deployment, targets: Targets, arrival_scv: float) -> Deployment | None:
-    """Deployment at the largest rate that meets the SLOs in a simulation, up to the analytical rate.
+    """Find the largest rate, up to the analytical rate, at which a simulated deployment meets the SLOs.
 
-    None if even a small fraction of the analytical rate misses the SLOs.
+    The result is None if even a small fraction of the analytical rate misses the SLOs.
     """
     if not needs_simulation(choice.service, choice.load):
         return choice
@@ -303,12 +304,12 @@ def instances_within(offers: Sequence[Services], means: Means) -> tuple[list[Ser
 
 
 def _smallest(layouts: Services) -> int:
-    """GPUs of the smallest instance [1]."""
+    """Number of GPUs in the smallest instance of the layouts [1]."""
     return int(layouts.plans.accelerators.min())
 
 
 def _needed(layouts: Services, means: Means) -> str:
-    """GPUs of the smallest instance, and its share of the limit, as text."""
+    """Text with the number of GPUs in the smallest instance, and its cost or power."""
     setup, size = layouts.setup, _smallest(layouts)
     rented = int(setup.rented(1, size))
     paid = "" if rented == size else f", which are rented as {rented}"
@@ -320,7 +321,7 @@ def _needed(layouts: Services, means: Means) -> str:
 def _fullest(
     service: Service, replicas: int, targets: Targets, most: float, least: float, arrival_scv: float
 ) -> Deployment | None:
-    """Instances at the largest rate that meets the SLOs; None if this rate does not exceed ``least``."""
+    """Find the largest rate at which some replicas meet the SLOs; None if this rate does not exceed ``least``."""
     arrivals = as_poisson(service.requests, arrival_scv).among(replicas)
 
     @cache

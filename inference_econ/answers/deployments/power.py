@@ -30,9 +30,9 @@ def instance_watts(
     services : Services or Service
         Layouts.
     rows : ndarray of int, shape (n,)
-        Layout of each instance.
+        Index of the layout of each instance.
     batch, requests_per_second : ndarray, shape (n,)
-        Decode batch [1], and requests that one instance completes [1/s].
+        Decode batch of each instance [1], and requests that each instance completes [1/s].
     reads, decodes : bool
         True if instances prefill, and True if instances decode.
 
@@ -51,7 +51,7 @@ def instance_watts(
 
 
 def together_watts(service: Service, replicas: int, load: Loaded) -> float | None:
-    """Board power of aggregated instances under equal loads [W]."""
+    """Total board power of aggregated replicas that share a load evenly [W]; None without power data."""
     batch = np.atleast_1d(service.at(load.in_flight).batch)
     watts = instance_watts(service, np.array([0]), batch, np.array([load.completed_per_second]))
     return None if watts is None else replicas * float(watts[0])
@@ -76,7 +76,7 @@ def fleet_watts(fleet: PooledFleet) -> float | None:
     return drawn
 
 
-#: Power fields of a deployment.
+#: Names of the power and energy values of a deployment in records.
 FIELDS = (
     "board_watts",
     "server_watts",
@@ -91,21 +91,22 @@ FIELDS = (
 def power_record(
     parts: Sequence[tuple[Setup, int]], board_watts: float | None, tokens_per_second: float
 ) -> dict[str, float | None]:
-    """Power of a deployment as plain data.
+    """Return the power and energy of a deployment as plain data.
 
     Parameters
     ----------
     parts : sequence of (Setup, int)
-        Setups, each with its number of GPUs [1]; emissions use the grid of the first setup.
+        Setups of the instances, each with its number of GPUs [1]. Emissions use the electricity grid of the first
+        setup.
     board_watts : float or None
-        Mean power of all boards [W]. If it is None (no power data), all values are null.
+        Mean power of all GPU boards [W]. None means no power data, and then all values are None.
     tokens_per_second : float
         Output rate [tokens/s].
 
     Returns
     -------
     dict of str to float
-        Values of :data:`FIELDS`; if a grid is given, also emissions per million output tokens [g].
+        Values of :data:`FIELDS`. If the setup has an electricity grid, also emissions per million output tokens [g].
     """
     if board_watts is None:
         return dict.fromkeys(FIELDS)

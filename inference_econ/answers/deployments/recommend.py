@@ -45,19 +45,19 @@ _SHARE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Burstiness:
-    """One instance under one load with two kinds of arrivals.
+    """One instance at the same request rate under two kinds of arrivals: the assumed arrivals, and others to compare.
 
     Attributes
     ----------
     requests_per_second : float
         Request rate of the fleet [1/s].
     assumed_scv, other_scv : float
-        Squared coefficients of variation of the interarrival times [1]: the assumed one, and another one for
-        comparison.
+        Squared coefficient of variation of the interarrival times, for the assumed arrivals and for the compared
+        arrivals [1].
     assumed, other : Loaded
-        Load of an instance under both kinds of arrivals.
+        Load of an instance under the assumed arrivals, and under the compared arrivals.
     traffic : str
-        Name of the workload that defines the arrivals; empty if they are assumed.
+        Name of the workload that defines the arrivals; empty if no workload defines them.
     """
 
     requests_per_second: float
@@ -69,12 +69,12 @@ class Burstiness:
 
 
 def other_scv(arrival_scv: float) -> float:
-    """Squared coefficient of variation of arrivals to compare with [1]: bursts, or Poisson if bursts are assumed."""
+    """Squared coefficient of variation of the compared arrivals [1]: bursts, or Poisson if bursts are assumed."""
     return CROWDS if arrival_scv <= POISSON else POISSON
 
 
 def burstiness(service: Service, *, replicas: int = 1, arrival_scv: float = POISSON) -> Burstiness:
-    """Compare a fleet under the assumed arrivals and under other arrivals, at 80% of its capacity.
+    """Compare a fleet under the assumed arrivals with the same fleet under other arrivals, at 80% of its capacity.
 
     Parameters
     ----------
@@ -91,7 +91,10 @@ def burstiness(service: Service, *, replicas: int = 1, arrival_scv: float = POIS
 
 
 def burstiness_at(service: Service, load: Loaded, *, replicas: int = 1, arrival_scv: float = POISSON) -> Burstiness:
-    """Compare two kinds of arrivals at a known load of an instance; both are simulated if one of them must be."""
+    """Compare two kinds of arrivals at a known load of an instance.
+
+    If one kind must be simulated, both kinds are simulated.
+    """
     rate, other = load.requests_per_second, other_scv(arrival_scv)
     player = simulate_where_needed(service, Gamma(max(other, load.arrivals.scv)))
     others = loaded(service, rate, arrivals=Gamma(other).among(replicas))
@@ -102,7 +105,7 @@ def burstiness_at(service: Service, load: Loaded, *, replicas: int = 1, arrival_
 
 
 def burstiness_record(compared: Burstiness) -> dict[str, object]:
-    """Comparison of two kinds of arrivals as plain data."""
+    """Return the comparison of two kinds of arrivals as plain data."""
     return {
         "request_rate": compared.requests_per_second,
         "loads": [
@@ -118,7 +121,7 @@ def burstiness_record(compared: Burstiness) -> dict[str, object]:
     }
 
 
-#: Costs within this factor are equal [1]. An SLO with at least this probability is likely to be met [1].
+#: Largest ratio of two costs that count as equal [1], and smallest probability of an SLO that is likely to be met [1].
 _EQUAL, _LIKELY = 1.001, 0.5
 
 #: No capacity above the stated load.
@@ -135,7 +138,7 @@ DeploymentT = TypeVar("DeploymentT", bound=Deployment)
 
 @dataclass(frozen=True, slots=True)
 class Users:
-    """Users in a closed loop: each sends a request, waits for the response, pauses, and sends the next request.
+    """Users in a closed loop: each user sends a request, waits for the response, pauses, and sends the next request.
 
     Raises
     ------
@@ -166,7 +169,7 @@ class Recommendation(Shown, Sequence[Deployment]):
     Attributes
     ----------
     choices : tuple of Deployment
-        Recommended deployments; the result itself is also a sequence of them.
+        Recommended deployments. The :class:`Recommendation` is itself a sequence of these deployments.
     targets : Targets
         SLOs.
     layouts : int
@@ -174,12 +177,12 @@ class Recommendation(Shown, Sequence[Deployment]):
     arrival_scv : float
         Assumed squared coefficient of variation of the interarrival times [1].
     startable : Deployment or None
-        Cheapest deployment that an engine can start, for a comparison. None if engines can start all recommended
-        deployments.
+        Cheapest deployment that an engine can start, for a comparison. The value is None if engines can start all
+        recommended deployments.
     margin : Margin
         Capacity above the stated load.
     users : Users or None
-        Users, if the query gives a number of users instead of a request rate.
+        Users in a closed loop, if the query gives a number of users instead of a request rate; else None.
     """
 
     page = "report.questions.recommend:RecommendationPage"
@@ -202,7 +205,7 @@ class Recommendation(Shown, Sequence[Deployment]):
 
     @cached_property
     def bursts(self) -> Burstiness | None:
-        """Comparison of the best deployment under two kinds of arrivals; None if it is disaggregated."""
+        """Comparison of two kinds of arrivals for the best deployment; None if this deployment is disaggregated."""
         best = self[0]
         if best.fleet is not None:
             return None
@@ -257,8 +260,8 @@ def recommend(
         :func:`inference_econ.answers.deployments.serving_options.market` and
         :func:`inference_econ.answers.layout_services.offer`.
     requests_per_second : float or None
-        Request rate [1/s]. If None, the rate that loads one instance, or one prefill/decode group, of the cheapest
-        layout to its planned load (:func:`natural_rate`).
+        Request rate [1/s]. By default, the rate at which one instance, or one prefill/decode group, of the cheapest
+        layout runs at its planned utilization (:func:`natural_rate`).
     targets : Targets
         SLOs.
     arrival_scv : float
@@ -266,23 +269,24 @@ def recommend(
     most : int
         Number of results [1]; aggregated deployments are shared evenly among the kinds of GPUs.
     play : bool
-        Simulate selected layouts outside the validated range of the analytical model, and correct their number of
-        instances.
+        True to simulate selected layouts outside the validated range of the analytical model, and correct their number
+        of instances.
     margin : Margin
-        Capacity above the load. Costs and latencies include this additional capacity, under the stated load.
+        Capacity above the stated load. Costs and latencies are computed with this additional capacity, at the stated
+        load.
     progress : callable, optional
         Receives the completed share of the work.
 
     Returns
     -------
     Recommendation
-        Ascending in cost; deployments of equal cost are sorted by P(SLO met), highest first.
+        Deployments in ascending order of cost; deployments of equal cost are sorted by P(SLO met), highest first.
 
         - Aggregated deployments: one per recipe and instance size, and one that uses only tensor parallelism.
           Deployments that save at most 10% compared with a simpler deployment are left out.
         - Disaggregated deployments: one per recipe, if it is 10% cheaper than the aggregated deployments on the same
-          GPU. If none is 10% cheaper, the best disaggregated deployment of equal cost may be included. The condition is
-          that one of the cheapest aggregated deployments is unlikely to meet an SLO.
+        GPU. If none is 10% cheaper, and a cheapest aggregated deployment is unlikely to meet an SLO, the best
+        disaggregated deployment of equal cost may be included.
 
         GPUs without measured servers come last, because their costs are lower bounds.
 
@@ -299,7 +303,7 @@ def recommend(
     rate = natural_rate(candidates, targets) if requests_per_second is None else requests_per_second
     check_rate(rate)
     stated, rate = rate, rate * (1.0 + margin.headroom)
-    # A spare instance costs less if instances are small, so a margin changes the order.
+    # A spare instance costs less if instances are small, so a margin may change the order of deployments.
     compared = _COMPARED if margin else most
     choices: list[Deployment] = []
     failure: Exception | None = None
@@ -335,8 +339,8 @@ def recommend_for_users(
 ) -> Recommendation:
     """Find the cheapest deployments for a number of users; see :func:`recommend` for the other parameters.
 
-    The request rate follows from the number of users and the mean E2E latency of the first deployment. All deployments
-    are compared at this request rate.
+    The request rate follows from the number of users and the mean E2E latency of the cheapest deployment. All
+    deployments are compared at this request rate.
 
     Raises
     ------
@@ -358,7 +362,7 @@ def _rate_of_users(users: Users, deployment: Deployment, targets: Targets, arriv
     """Request rate of users on a deployment [1/s]: users / (E2E latency + think time), at most the capacity."""
 
     def excess(rate: float) -> float:
-        """Logarithm of (users that would cause a request rate / given users)."""
+        """Logarithm of a trial rate divided by the rate that the users generate at the latency under this rate."""
         loaded = at_rate(deployment, rate, targets=targets, arrival_scv=arrival_scv).load
         e2e_seconds = min(loaded.e2e_seconds["mean"], _ENDLESS)
         return math.log(rate / users.requests_per_second(e2e_seconds))
@@ -377,10 +381,10 @@ def _rate_of_users(users: Users, deployment: Deployment, targets: Targets, arriv
 
 
 def natural_rate(candidates: Sequence[Candidate], targets: Targets, filled: float = FILLED) -> float:
-    """Rate that loads the most cost-effective instance or prefill/decode group to its planned load [1/s].
+    """Request rate at which the most cost-effective instance or prefill/decode group runs at ``filled`` load [1/s].
 
-    The layout with the lowest cost per request is used. A prefill/decode group must be 10% cheaper than aggregated
-    instances. If no layout meets the SLOs, the rate is arbitrary, because the search then fails at every rate.
+    A prefill/decode group is used only if its requests are 10% cheaper than requests of aggregated instances. If no
+    layout meets the SLOs, the rate is arbitrary, because the search then fails at every rate.
     """
     usual = [_naturally_filled(candidate, targets, filled) for candidate in candidates]
     rate, per_dollar = max(usual, key=lambda filled: filled[1])
@@ -388,9 +392,9 @@ def natural_rate(candidates: Sequence[Candidate], targets: Targets, filled: floa
 
 
 def _naturally_filled(candidate: Candidate, targets: Targets, filled: float) -> tuple[float, float]:
-    """Planned rate of the layout with the lowest cost per request [1/s], and this rate per price [1/s per USD/h].
+    """Planned request rate of the layout with the cheapest requests [1/s], and this rate per dollar [1/s per USD/h].
 
-    Both values are 0 if no layout meets the SLOs. For disaggregated layouts, the SLOs apply to means.
+    Both values are 0 if no layout meets the SLOs. For disaggregated layouts, the SLOs are applied to mean latencies.
     """
     layouts, handicap = candidate.services, 1.0
     if candidate.pools is None:
@@ -414,9 +418,9 @@ def _chip(choice: Deployment) -> str:
 
 
 def some_of_each_chip(ranked: Sequence[DeploymentT], most: int) -> list[DeploymentT]:
-    """First results of a ranking, with at least one result per GPU.
+    """Select the best deployments of a ranking, with at least one deployment per kind of GPU.
 
-    For the first GPU, one result uses only tensor parallelism.
+    If ``most`` allows, one deployment on the best kind of GPU uses only tensor parallelism.
     """
     firsts = list({_chip(choice): choice for choice in reversed(ranked)}.values())
     plain = (choice for choice in ranked if choice.is_plain and _chip(choice) == _chip(ranked[0]))
@@ -428,12 +432,12 @@ def some_of_each_chip(ranked: Sequence[DeploymentT], most: int) -> list[Deployme
 
 
 def as_candidates(offers: Services | Iterable[Candidate | Services]) -> list[Candidate]:
-    """Convert mixed items to candidates. Layouts of a setup become one candidate.
+    """Convert a list of candidates and of aggregated layouts (``Services``) to a list of candidates.
 
     Raises
     ------
     InputError
-        If an item is neither a candidate nor a set of layouts; the message shows how to create them.
+        If an item is neither a candidate nor a set of layouts; the message shows how to create candidates.
     """
     several = list(offers) if isinstance(offers, (list, tuple)) else [offers]
     candidates = [Candidate(offer) if isinstance(offer, Services) else offer for offer in several]
@@ -448,7 +452,7 @@ def as_candidates(offers: Services | Iterable[Candidate | Services]) -> list[Can
 
 
 def _rank(targets: Targets, choice: Deployment) -> tuple[int, bool, tuple[float, float, int, float]]:
-    """Sort key: pricing model, then whether costs are only lower bounds, then :func:`rank`."""
+    """Sort key of deployments: pricing model, then whether the cost is only a lower bound, then :func:`rank`."""
     bound = any(setup.is_bound for setup in choice.setups)
     return choice.service.setup.hour_price.order, bound, rank(targets, choice)
 
@@ -456,7 +460,7 @@ def _rank(targets: Targets, choice: Deployment) -> tuple[int, bool, tuple[float,
 def _worthwhile(
     candidates: Sequence[Candidate], rate: float, targets: Targets, others: Sequence[Deployment], arrival_scv: float
 ) -> list[Deployment]:
-    """Disaggregated deployments that are 10% cheaper than all aggregated deployments.
+    """Find disaggregated deployments that are 10% cheaper than all aggregated deployments.
 
     If no deployment is 10% cheaper, the result may be the best disaggregated deployment of equal cost. This deployment
     must be more likely to meet an SLO that one of the cheapest aggregated deployments is unlikely to meet.
@@ -512,9 +516,9 @@ def fleets(
 
 
 def first_before_second(choices: Sequence[Deployment]) -> tuple[float | None, int]:
-    """Probability that the first deployment is cheaper than the next more expensive one, and the index of that one.
+    """Probability that the first deployment is cheaper than the next more expensive one, and the index of the latter.
 
-    The probability is None if no deployment is more expensive, or without an error estimate.
+    The probability is None if no other deployment is more expensive, or if there is no error estimate.
     """
     first = choices[0]
     kind = first.service.setup.hour_price.order
@@ -531,7 +535,7 @@ def first_before_second(choices: Sequence[Deployment]) -> tuple[float | None, in
 
 
 def recommend_record(choices: Sequence[Deployment], targets: Targets) -> dict[str, object]:
-    """Deployments as plain data."""
+    """Return recommended deployments as plain data."""
     chance, place = first_before_second(choices)
     return {
         "targets": targets.record(),

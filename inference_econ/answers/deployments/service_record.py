@@ -1,4 +1,4 @@
-"""Records of services under load."""
+"""Services under load as plain data for records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def under_load(shown: Iterable[tuple[Service, Loaded]]) -> tuple[Instances, ...]
     Returns
     -------
     tuple of Instances
-        One entry per kind of GPU and recipe; entries are labelled if there are several.
+        One entry per kind of GPU and recipe. Entries have labels if the result has more than one.
     """
     kinds: dict[tuple[str, str], list[tuple[Service, Loaded]]] = {}
     for service, load in shown:
@@ -57,17 +57,17 @@ def _alike(pairs: list[tuple[Service, Loaded]], label: str) -> Instances:
 
 
 def layout_of(service: Service) -> dict[str, float | str]:
-    """Parallelism degrees of a service, by the names of their options."""
+    """Parallelism degrees of a service, by option name."""
     return service.setup.layout_record(service.plans, service.setup.assumptions.layout.tensor_layouts[0])
 
 
 def statistics(load: Loaded, name: str, targets: Targets) -> dict[str, float]:
-    """Mean and percentiles of one latency [s], including the percentile of its SLO."""
+    """Mean and percentiles of one latency of a load [s], including the percentile of the latency's SLO."""
     return listed(getattr(load, f"{name}_seconds"), *([targets.percentile_of(name)] if name in targets.given else []))
 
 
 def load_record(load: Loaded, replicas: int, targets: Targets) -> dict[str, object]:
-    """Load as plain data. Latencies include the percentiles of the SLOs."""
+    """Return a load as plain data. Latencies include the percentiles of the SLOs."""
     return {
         "request_rate": load.requests_per_second * replicas,
         "completed_requests_per_second": load.completed_per_second * replicas,
@@ -82,7 +82,7 @@ def load_record(load: Loaded, replicas: int, targets: Targets) -> dict[str, obje
 
 
 def bounded_load(service: Service, load: Loaded, replicas: int, targets: Targets) -> dict[str, object]:
-    """Load as plain data, with 80% intervals of its latencies."""
+    """Return a load as plain data, with 80% intervals of its latencies."""
     (instances,) = under_load([(service, load)])
     return bounds.bounded(load_record(load, replicas, targets), bounds.ends(instances, bounds.LOAD))
 
@@ -113,7 +113,7 @@ def pick_record(pick: SelectionRule | None) -> dict[str, object]:
 
 
 def finite(values: Mapping[str, float]) -> dict[str, float | None]:
-    """Numbers as plain data; infinite ones are null."""
+    """Replace infinite and undefined numbers by None, which JSON shows as null."""
     return {name: finite_or_none(value) for name, value in values.items()}
 
 

@@ -58,7 +58,7 @@ from inference_econ.search import Choosable, Metric, Saving
 
 #: Largest TPOT on a frontier without a TPOT SLO [s]. Slower services are not offered in practice.
 SLOWEST = 0.1
-#: Number of bisections that find the speed at a given cost between two points [1].
+#: Number of bisections in the search for the speed at a given cost, between two points of a frontier [1].
 _HALVINGS = 20
 #: Request lengths if none are given.
 _USUAL = Traffic(DEFAULT_ISL, DEFAULT_OSL)
@@ -73,11 +73,11 @@ class _Place(NamedTuple):
     number: int
     """Index of the candidate deployment."""
     row: int
-    """Row index of the layout in the candidate."""
+    """Row index of the layout among the layouts of the candidate."""
     column: int
-    """Column index of the batch. For a point between two batches, it is the smaller batch."""
+    """Column index of the batch; for a position between two batches, index of the smaller batch."""
     share: float | None
-    """Position between this batch and the next one, on a logarithmic scale of speed [1]; None exactly at a batch."""
+    """Relative position between this batch and the next batch, on a logarithmic scale of speed [1]; None at a batch."""
     dollars: float
     """Cost at the position [USD per 1e6 output tokens]."""
 
@@ -90,7 +90,7 @@ def _between(values: Array, share: float) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class ServicePoint:
-    """Point of a frontier: one layout at a constant concurrency.
+    """Point of a frontier: a deployment with one layout at a constant concurrency.
 
     Attributes
     ----------
@@ -122,10 +122,10 @@ class ServicePoint:
     speculation : dict or None
         Speculation method as plain data.
     evidence : Evidence
-        How similar the measured servers are, and number of measured runs.
+        Calibration data: how similar the measured servers are to the deployment, and how many runs were measured.
     aggregated_dollars_per_million_output_tokens : float or None
-        For a disaggregated point, the lowest cost of aggregated deployments at the same speed [USD per 1e6 tokens].
-        None if all aggregated deployments are slower.
+        For a disaggregated point, the lowest cost of aggregated deployments at the same speed [USD per 1e6 tokens]. The
+        value is None if all aggregated deployments are slower.
     """
 
     tokens_per_second_per_user: float
@@ -150,28 +150,28 @@ class ServicePoint:
     aggregated_dollars_per_million_output_tokens: float | None = None
 
     def record(self) -> dict[str, object]:
-        """Plain data for JSON."""
+        """Return the point as plain data for JSON."""
         fields = {name: getattr(self, name) for name in self.__slots__}
         return fields | {"layout": dict(self.layout)} | self.evidence.record()
 
 
-#: Numeric fields of a point. A frontier has each of them as an array.
+#: Numeric fields of a point. A frontier has one array for each field.
 _NUMBERS = ServicePoint.__slots__[: ServicePoint.__slots__.index("layout")]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _ServiceStates:
-    """Steady states of candidate deployments, with their metrics.
+    """Steady states of candidate deployments, with metrics such as cost and power.
 
-    All arrays have shape (n,). All GPUs have the same price and power, so cost, tokens per GPU and tokens per megawatt
-    give the same ranking.
+    All arrays have shape (n,). If all GPUs are of one kind, they have the same price and power. Cost, tokens per GPU
+    and tokens per megawatt then give the same ranking.
 
     Attributes
     ----------
     candidates : tuple of Candidate
-        Candidates: engines with their recipes, aggregated or disaggregated.
+        Candidate deployments: engines with their recipes, aggregated or disaggregated.
     which, rows, states : ndarray of int
-        Candidate of each point, layout of this candidate, and batch of this layout.
+        For each point: index of the candidate, index of the layout in the candidate, and index of the batch.
     tokens_per_second : ndarray
         Output speed of one user, 1 / TPOT [tokens/s]. The TPOT includes prefill of other requests.
     ttft_seconds, tpot_seconds : ndarray
@@ -182,7 +182,7 @@ class _ServiceStates:
     promises : Targets
         SLOs that every point meets; they apply to means without a queue.
     saving : Saving or None
-        Cost that layouts without engine support save, compared with supported layouts; None if not compared.
+        Cost that layouts without engine support save, compared with supported layouts; None without this comparison.
     """
 
     candidates: tuple[Candidate, ...]
@@ -203,7 +203,7 @@ class _ServiceStates:
         return self.batch.size
 
     def candidate(self, index: int) -> Candidate:
-        """Candidate of a point."""
+        """Return the candidate deployment of a point."""
         return self.candidates[int(self.which[index])]
 
     @property
@@ -262,7 +262,8 @@ class _ServiceStates:
     def _other_prefill_chips(self) -> tuple[Setup, Array] | None:
         """Setup of prefill instances on another kind of GPU, and their number of GPUs at every point, shape (n,) [1].
 
-        None if all GPUs are of one kind. If there are two kinds, all candidates have these kinds.
+        The value is None if prefill and decode use the same kind of GPU. Otherwise, all candidates use the same two
+        kinds of GPUs.
         """
         pools = self.candidates[0].pools
         if pools is None or not pools.pools.prefill_chip:
@@ -304,9 +305,9 @@ class _ServiceStates:
         return joules
 
     def metrics(self) -> dict[Metric, Callable[[], Array | None]]:
-        """Functions that compute the metrics of a plot against speed, shape (n,) each.
+        """Functions that compute each metric that a chart can show against speed, shape (n,) each.
 
-        The functions return None if the GPU has no power data.
+        A function for a metric of power or energy returns None if the GPU has no power data.
         """
         return {
             "cost": lambda: self.dollars,
@@ -318,21 +319,22 @@ class _ServiceStates:
         }
 
     def columns(self) -> dict[str, Array | None]:
-        """Numbers of a point by name; see :class:`ServicePoint`."""
+        """Values of all points by the field names of :class:`ServicePoint`; None for metrics without power data."""
         others = {"tokens_per_second_per_user": "tokens_per_second", "dollars_per_million_output_tokens": "dollars"}
         return {name: getattr(self, others.get(name, name)) for name in _NUMBERS}
 
     def plan(self, index: int) -> Plans:
-        """Layout of a point, shape (1,); for a disaggregated point, the layout of a decode instance."""
+        """Return the layout of a point, shape (1,); for a disaggregated point, the layout of a decode instance."""
         at = np.array([index])
         return replace(self.candidate(index).plans.at((self.rows[at],)), batch=self.batch[at])
 
     def _instances(
         self, number: int, rows: Indices, columns: Indices, concurrency: Array, label: str = ""
     ) -> Instances:
-        """States of a candidate at some concurrencies [1], as instances for a lookup of prediction errors.
+        """Describe states of a candidate as instances, for which prediction errors can be looked up.
 
-        For a disaggregated candidate, these are decode instances.
+        For a disaggregated candidate, the described instances are decode instances. ``concurrency`` is the total
+        concurrency of each state [1].
         """
         candidate = self.candidates[number]
         return Instances(
@@ -352,7 +354,7 @@ class _SpeedCosts(_ServiceStates):
     """Steady states with the lowest cost at every speed. Costs between two batches are interpolated."""
 
     def at_speed(self, tokens_per_second: float) -> Likely | None:
-        """Lowest cost at a speed, with its 80% interval.
+        """Return the lowest cost of a service at a speed or above, with the 80% interval of this cost.
 
         Between two batches of one layout, the interpolated cost is a power function of speed. Costs of different
         layouts are not interpolated.
@@ -365,9 +367,9 @@ class _SpeedCosts(_ServiceStates):
         Returns
         -------
         Likely or None
-            Cost [USD per 1e6 output tokens]; None if no point is as fast.
+            Lowest cost [USD per 1e6 output tokens]; None if no deployment is as fast.
         """
-        # A comparison asks for the same speeds several times.
+        # A comparison requests the costs at the same speeds several times.
         if tokens_per_second not in self._at_speeds:
             self._at_speeds[tokens_per_second] = self._likely_at(tokens_per_second)
         return self._at_speeds[tokens_per_second]
@@ -389,7 +391,7 @@ class _SpeedCosts(_ServiceStates):
 
     @cached_property
     def cost_ends(self) -> tuple[Array, Array]:
-        """80% intervals of the lowest cost at the speed of each point [USD per 1e6 output tokens].
+        """Low and high ends of the 80% interval of the lowest cost at each point's speed [USD per 1e6 output tokens].
 
         A deployment can also serve users at lower speeds, so neither end of the interval decreases as speed rises.
         """
@@ -404,9 +406,9 @@ class _SpeedCosts(_ServiceStates):
         return low, high
 
     def _least_around(self, groups: Sequence[tuple[Indices, Instances]]) -> LeastAt:
-        """Lowest costs at the speeds that :func:`likely_ends` needs for the points of some groups.
+        """Compute the lowest costs at all speeds for which :func:`likely_ends` will request a cost.
 
-        One search for all speeds is much faster than one search per group.
+        One search for all speeds is much faster than one search per group of points with the same layout.
         """
         around = [(self.tokens_per_second[at], bounds.around(instances, "tpot")) for at, instances in groups]
         asked = [own * factor for own, tpot in around if tpot for factor in (1.0, tpot.low, tpot.high)]
@@ -419,7 +421,7 @@ class _SpeedCosts(_ServiceStates):
         return lambda some, measured: np.array([costs(measured)[speed] for speed in some.tolist()])
 
     def _same_instances(self) -> Iterator[tuple[Indices, Instances]]:
-        """Indices of points with the same layout, and their instances."""
+        """For each layout on the frontier, yield the indices of its points, and its instances at these points."""
         for number, row in sorted(set(zip(self.which.tolist(), self.rows.tolist(), strict=True))):
             at = np.flatnonzero((self.which == number) & (self.rows == row))
             yield at, self._instances(number, self.rows[at], self.states[at], self.concurrency[at])
@@ -429,7 +431,7 @@ class _SpeedCosts(_ServiceStates):
         return likely_ends(lambda at, measured: self.dollars_at(at, measured=measured), tokens_per_second, instances)
 
     def dollars_at(self, tokens_per_second: npt.ArrayLike, *, measured: bool = False) -> Array:
-        """Lowest costs at many speeds; see :meth:`at_speed`.
+        """Return the lowest costs at many speeds; see :meth:`at_speed`.
 
         Parameters
         ----------
@@ -441,7 +443,7 @@ class _SpeedCosts(_ServiceStates):
         Returns
         -------
         ndarray, shape (...)
-            Costs [USD per 1e6 output tokens]; infinite if no point is as fast.
+            Lowest costs [USD per 1e6 output tokens]; infinite where no deployment is as fast.
         """
         speeds = np.asarray(tokens_per_second, dtype=float)
         least = np.full((*speeds.shape, LEVELS), np.inf)
@@ -463,7 +465,7 @@ class _SpeedCosts(_ServiceStates):
         return np.asarray(np.minimum(best, whole))
 
     def _least(self, tokens_per_second: float, measured: bool = False) -> tuple[float, Instances] | None:
-        """Lowest cost at a speed [USD per 1e6 output tokens], and the instances that have it.
+        """Lowest cost at a speed [USD per 1e6 output tokens], and the instances with this cost.
 
         If ``measured`` is True, only layouts of measured servers are searched.
         """
@@ -475,7 +477,7 @@ class _SpeedCosts(_ServiceStates):
         return least.dollars, self._instances(least.number, *at, concurrency, candidate.label)
 
     def _place(self, tokens_per_second: float, *, measured: bool = False) -> _Place | None:
-        """Position of the lowest cost at a speed, with a preference for simple deployments.
+        """Find the position with the lowest cost at a speed or above, with a preference for simple deployments.
 
         If ``measured`` is True, only layouts of measured servers are searched.
         """
@@ -512,7 +514,10 @@ class _SpeedCosts(_ServiceStates):
 
 @dataclass(frozen=True, repr=False)
 class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
-    """Pareto-optimal steady states of services, ordered by speed and cost, the slowest and cheapest first."""
+    """Pareto frontier of services in steady state.
+
+    Points are in ascending order of speed and cost.
+    """
 
     page = "report.questions.frontier:FrontierPage"
 
@@ -532,7 +537,10 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         return self.candidate(self.preferred_index()).speculation
 
     def subjects(self, points: Sequence[ServicePoint] | None = None) -> tuple[Instances, ...]:
-        """Points as instances, for a comparison with measured servers; one entry per candidate of the points."""
+        """Describe points as instances, for a comparison with measured servers.
+
+        The result has one entry per candidate. All points are included unless ``points`` is given.
+        """
         chosen = np.arange(len(self))
         if points is not None:
             # Points are identified by their speed.
@@ -546,7 +554,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         )
 
     def points(self, chosen: Sequence[int] | None = None) -> list[ServicePoint]:
-        """Points with their layouts, the fastest last. All points are returned unless positions are given."""
+        """Return points with their layouts, the fastest last. All points are returned unless ``chosen`` has indices."""
         return [self._points[index] for index in (range(len(self)) if chosen is None else chosen)]
 
     @cached_property
@@ -579,7 +587,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
     def aggregated_dollars(self, at: Indices) -> list[float | None]:
         """Lowest cost of aggregated deployments at the speed of each given point [USD per 1e6 output tokens].
 
-        None for aggregated points, and if all aggregated deployments are slower.
+        The cost is None for aggregated points, and for speeds that no aggregated deployment reaches.
         """
         least = np.full(at.size, np.inf)
         for candidate in self.candidates:
@@ -601,7 +609,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         return tuple(dict.fromkeys([*every, *drawn]))
 
     def record(self) -> dict[str, Any]:
-        """Return all points as plain data, the fastest last. Values that need power data are null without it."""
+        """Return all points as plain data, the fastest last. Without power data, power and energy are null."""
         return {
             **facts(
                 self.setup,
@@ -625,17 +633,17 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         return [{name: value for name, value in row.items() if name not in ("layout", "speculation")} for row in rows]
 
     def bounded_points(self) -> Iterator[tuple[dict[str, object], Mapping[str, float | str]]]:
-        """Points as plain data, with interval ends and layouts."""
+        """Yield each point as plain data with the ends of its 80% intervals, and the layout of the point."""
         for point, factors in zip(self.points(), self.ends_each(), strict=True):
             yield bounds.bounded(point.record(), factors), point.layout
 
     def cheapest(self, tokens_per_second: float = 0.0) -> ServicePoint:
-        """Cheapest service at a speed, interpolated between batches.
+        """Find the cheapest service at a speed or above. Values between two batches are interpolated.
 
         Parameters
         ----------
         tokens_per_second : float
-            Speed of a user [tokens/s]. If it is below the slowest point, the result is the slowest point.
+            Speed of a user [tokens/s]. Below the speed of the slowest point, the slowest point is returned.
 
         Raises
         ------
@@ -649,7 +657,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         candidate, row, column, share = self.candidates[least.number], least.row, least.column, least.share
         at = np.array([row, row]), np.array([column, column + 1])
         tpot, rate, chips, flight, batch = (_between(values[at], share) for values in candidate.metrics)
-        # Prefill and decode instances are those of the next batch, at an interpolated cost.
+        # The point has the prefill and decode instances of the next batch, at an interpolated cost.
         whole = candidate.metrics.accelerators[row, column + 1] / chips
         rate, chips, flight = rate * whole, chips * whole, flight * whole
         waits = _between(candidate.ttft_seconds(*at), share)
@@ -660,7 +668,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         return alone.point(0)
 
     def fastest_at(self, dollars: float) -> ServicePoint | None:
-        """Fastest service that costs at most a given amount, interpolated between batches.
+        """Find the fastest service that costs at most a given amount. Values between two batches are interpolated.
 
         Parameters
         ----------
@@ -670,7 +678,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         Returns
         -------
         ServicePoint or None
-            None if no service is as cheap.
+            Fastest service; None if no service is as cheap.
         """
         cheap = np.flatnonzero(self.dollars <= dollars * (1.0 + 1e-9))
         if not cheap.size or cheap[-1] == len(self) - 1:
@@ -683,9 +691,9 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         return self.cheapest(slow)
 
     def ends(self) -> bounds.Ends:
-        """Factors that convert a column into the ends of the 80% interval of each point, shape (n,) [1].
+        """Factors that convert a predicted column into the ends of its 80% interval, shape (n,) each [1].
 
-        A factor is None if the error is unknown.
+        The factors of a column are None if the prediction error of a point is unknown.
         """
         every_end = self.ends_each()
         factors: dict[str, bounds.Factors] = {}
@@ -696,7 +704,10 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         return factors
 
     def ends_each(self) -> list[bounds.Ends]:
-        """Interval factors of each point. Factors of cost are valid for the lowest cost at the speed of the point."""
+        """Interval factors of each point.
+
+        The factors of cost describe the lowest cost at the point's speed, not the cost of the point's layout.
+        """
         return self._ends_each
 
     @cached_property
@@ -745,8 +756,8 @@ def frontier(
         compared, each with its best recipes. You may also pass a model (or its name or path). The next argument is then
         the GPU, and all other inputs have their defaults. Create an :class:`inference_econ.Setup` to change more.
     traffic : Traffic or Requests, or a GPU
-        Request lengths; by default 2000 input and 500 output tokens. Cached and shared tokens need a ``Requests``
-        object.
+        Request lengths; by default 2000 input and 500 output tokens. To set cached or shared tokens, pass a
+        ``Requests`` object.
     space : Space, optional
         Instances to search; by default all integer parallelism degrees.
     speculation : Speculation, None or 'recipe'
@@ -764,7 +775,7 @@ def frontier(
     Returns
     -------
     ServiceFrontier
-        Slowest and cheapest point first.
+        Pareto-optimal points, the slowest and cheapest first.
 
     Raises
     ------
@@ -821,7 +832,7 @@ def service_frontier(
     promises : Targets, optional
         SLOs on mean TTFT and TPOT (percentile ``mean``); points that miss an SLO are left out.
     ends : bool
-        If True and there is no TPOT SLO, points with a TPOT above 100 ms are left out, unless all points are slower.
+        If True, and no TPOT SLO is set, points with a TPOT above 100 ms are left out, unless all points are slower.
 
     Returns
     -------
@@ -832,7 +843,7 @@ def service_frontier(
     Raises
     ------
     InputError
-        If outputs have one token (TPOT is then undefined), or if an SLO does not apply to a mean.
+        If outputs have one token (TPOT is then undefined), or if an SLO applies to a percentile instead of a mean.
     NothingFitsError
         If no point meets the SLOs; the message has the smallest feasible SLOs.
     """
@@ -870,7 +881,7 @@ def service_frontier(
 
 
 def _undominated(candidates: Sequence[Candidate], kept: Sequence[Mask]) -> list[tuple[int, int, int]]:
-    """Pareto-optimal states (candidate, layout and batch), slowest first, with a preference for simple deployments."""
+    """Indices (candidate, layout, batch) of Pareto-optimal states, slowest first; simple deployments are preferred."""
     places: list[tuple[int, int, int]] = []
     times, costs, levels = [], [], []
     for number, (candidate, mask) in enumerate(zip(candidates, kept, strict=True)):
@@ -890,7 +901,7 @@ _ROUNDING = 1e-9
 
 
 def token_parts(front: ServiceFrontier) -> Mapping[str, Array]:
-    """Time of each part of the decode step at each point, and time that the prefill of other requests adds.
+    """Divide the TPOT of each point into the parts of a decode step and the prefill of other requests.
 
     Parameters
     ----------
@@ -915,9 +926,9 @@ def token_parts(front: ServiceFrontier) -> Mapping[str, Array]:
 
 
 def step_parts(candidate: Candidate, rows: Indices, batch: Array, tpot_seconds: Array) -> dict[str, Array]:
-    """Times of the parts of a step, for some layouts of a candidate without speculation.
+    """Divide the TPOT of some layouts of a candidate without speculation; see :func:`token_parts`.
 
-    ``batch`` and ``tpot_seconds`` are the batch [1] and the TPOT of each layout.
+    ``batch`` and ``tpot_seconds`` are the batch [1] and the TPOT [s] of each layout.
     """
     setup, plans = candidate.setup, candidate.plans.at((rows,))
     # Every pipeline stage has at least one sequence.

@@ -1,4 +1,4 @@
-"""Candidate deployments of a model on a GPU: each engine with its profiles and recipes, aggregated or disaggregated."""
+"""Candidate deployments of a model on one kind of GPU: each engine with each of its recipes, in each serving mode."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ from inference_econ.serving import Services
 
 
 class StateMetrics(NamedTuple):
-    """Latencies and rates of the layouts of a candidate at some batches; arrays of shape (n, k)."""
+    """Latencies and rates of a candidate deployment, for n layouts at k batches; arrays of shape (n, k)."""
 
     tpot_seconds: Array
-    """Mean time per output token after the first [s]; NaN if the state does not exist."""
+    """Mean time per output token after the first token [s]; NaN if the batch does not fit in the layout."""
     requests_per_second: Array
     """Requests that the instance or prefill/decode group completes [1/s]."""
     accelerators: Array
@@ -65,32 +65,32 @@ class StateMetrics(NamedTuple):
 
 
 def engine_of(setup: Setup) -> str:
-    """Engine with its version as text; empty if several engines are possible, or if no engine is needed."""
+    """Engine name and version as text; empty if the setup has several engines, or if layouts need no engine."""
     return setup.engines[0].label if len(setup.engines) == 1 else ""
 
 
 def practice_of(setup: Setup, speculation: Speculation | None) -> str:
-    """Parts of the recipe that differ between candidates, as text: KV cache, speculation method, draft length."""
+    """Label of a recipe: KV-cache format, speculation method and draft length."""
     proposer = "" if speculation is None else f", {speculation.proposer.upper()} {speculation.longest}"
     return f"{setup.precision.kv} cache{proposer}"
 
 
 def label_of(setup: Setup, speculation: Speculation | None, *, apart: bool) -> str:
-    """Engine, recipe, and whether serving is disaggregated, as text."""
+    """Label of a candidate deployment: engine, recipe, and whether serving is disaggregated."""
     pools = ", disaggregated" if apart else ""
     return f"{engine_of(setup) or setup.assumptions.name} ({practice_of(setup, speculation)}{pools})"
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Layouts of one engine with one recipe, aggregated or disaggregated.
+    """Candidate deployment: all layouts of one engine with one recipe, aggregated or disaggregated.
 
     Attributes
     ----------
     services : Services
         Layouts of aggregated instances, or of decode instances.
     pools : SteadyPools or None
-        Prefill instances that feed the decode layouts; None for aggregated instances.
+        Prefill instances for each decode layout and batch; None for aggregated instances.
     """
 
     services: Services
@@ -128,17 +128,17 @@ class Candidate:
 
     @property
     def engine(self) -> str:
-        """Engine with its version as text; empty if several engines are possible, or if no engine is needed."""
+        """Engine name and version as text; empty if the setup has several engines, or if layouts need no engine."""
         return engine_of(self.setup)
 
     @property
     def label(self) -> str:
-        """Engine, recipe, and whether serving is disaggregated, as text."""
+        """Label of the candidate: engine, recipe, and whether serving is disaggregated."""
         return label_of(self.setup, self.speculation, apart=self.pools is not None)
 
     @property
     def practice(self) -> str:
-        """Parts of the recipe that differ between candidates, as text: KV-cache format and speculation method."""
+        """Label of the recipe: KV-cache format, speculation method and draft length."""
         return practice_of(self.setup, self.speculation)
 
     @cached_property
@@ -156,14 +156,14 @@ class Candidate:
         )
 
     def ttft_seconds(self, rows: Indices, columns: Indices) -> Array:
-        """Mean TTFT of the given states [s]."""
+        """Mean TTFT at the given pairs of layout (row) and batch (column) [s]."""
         if self.pools is not None:
             return self.pools.ttft_seconds(rows, columns)
         return np.asarray(self.services.states.ttft_seconds[rows, columns])
 
     @property
     def paid_chips(self) -> Array:
-        """Number of decode GPUs that have the cost of the instance or prefill/decode group, shape (n, k) [1]."""
+        """Number of decode GPUs with the same cost as all GPUs of the deployment, shape (n, k) [1]."""
         return self.metrics.accelerators if self.pools is None else self.pools.paid_chips
 
     @cached_property
@@ -174,18 +174,18 @@ class Candidate:
 
     @cached_property
     def _waits(self) -> Array:
-        """Mean TTFT of every state, shape (n, k) [s]."""
+        """Mean TTFT of every layout at every batch, shape (n, k) [s]."""
         rows, columns = np.indices(self.metrics.tpot_seconds.shape)
         return self.ttft_seconds(rows.ravel(), columns.ravel()).reshape(rows.shape)
 
     def kept_dollars(self, promises: Targets) -> Array:
-        """Values of :attr:`dollars` for states that meet the SLOs on means; NaN for all other states; shape (n, k)."""
+        """Cost as in :attr:`dollars` where the mean latencies meet the SLOs, NaN elsewhere; shape (n, k)."""
         return np.where(kept_states(self.means(promises.given), promises), self.dollars, np.nan)
 
     def means(self, promised: Collection[str] = NAMES) -> dict[str, Array]:
-        """Mean latencies by SLO name, shape (n, k) each [s].
+        """Mean latencies by name, shape (n, k) each [s].
 
-        The mapping has the TPOT, and every latency with an SLO.
+        The mapping has the TPOT, and every latency in ``promised``.
         """
         tpot = self.metrics.tpot_seconds
         times = {"tpot": tpot}
@@ -194,10 +194,10 @@ class Candidate:
         return {name: times[name] for name in NAMES if name == "tpot" or name in promised}
 
     def layouts(self, rows: Indices, columns: Indices) -> list[dict[str, float | str]]:
-        """Parallelism degrees and engine of some layouts at some batches, by option.
+        """Layouts at the given pairs of layout (row) and batch (column), as parallelism degrees and engines by option.
 
-        For disaggregated candidates, the degrees apply to decode instances. The mapping then also has the prefill
-        layout and the numbers of instances.
+        For disaggregated candidates, the degrees describe decode instances. Each mapping then also has the prefill
+        layout and the numbers of prefill and decode instances.
         """
         records = _degrees(self.setup, self.plans, rows)
         if self.pools is None:
@@ -217,7 +217,10 @@ class Candidate:
         ]
 
     def decoders(self, rows: Indices, columns: Indices) -> Array | float:
-        """Number of decode instances in the prefill/decode group, for some states [1]."""
+        """Number of decode instances per prefill/decode group, for the given layouts and batches [1].
+
+        The number is 1 for aggregated instances.
+        """
         if self.pools is None:
             return 1.0
         return np.array([max(decoders, 1) for _, decoders in self.pools.instances_at(rows, columns)], dtype=float)
@@ -230,7 +233,10 @@ class Candidate:
         return np.broadcast_to(decoders, rows.size).reshape(rows.shape)
 
     def board_watts(self, rows: Indices, columns: Indices, batch: Array, requests_per_second: Array) -> Array | None:
-        """Board power of the instance or prefill/decode group, in some states [W]; None without power data."""
+        """Board power of an instance or prefill/decode group at the given layouts and batches [W].
+
+        The result is None without power data.
+        """
         if self.pools is None:
             return instance_watts(self.services, rows, batch, requests_per_second)
         counts = np.array(self.pools.instances_at(rows, columns), dtype=float).T
@@ -245,12 +251,12 @@ class Candidate:
         return drawn[0] + drawn[1]
 
     def keys(self, rows: Indices) -> list[str]:
-        """Names of some layouts, see :func:`inference_econ.engine.layout_key`."""
+        """Short names of the given layouts, see :func:`inference_econ.engine.layout_key`."""
         return layout_keys(self.plans.at((rows,)), self.setup.assumptions.layout)
 
     @cached_property
     def evidence(self) -> Evidence:
-        """How similar the measured servers are, and number of measured runs."""
+        """Calibration data: how similar the measured servers are to the candidate, and how many runs were measured."""
         return evidence_of(self.setup, disaggregated=self.pools is not None, speculates=self.speculation is not None)
 
     @cached_property
@@ -260,7 +266,7 @@ class Candidate:
 
     @cached_property
     def measured_rows(self) -> npt.NDArray[np.bool_]:
-        """True for layouts of measured servers in the same serving mode, shape (n,)."""
+        """True for each layout in which a server of the same serving mode was measured, shape (n,)."""
         layouts = self.keys(np.arange(len(self)))
         return np.array(Instances(self.setup, speculates=self.speculation is not None, layouts=layouts).measured)
 
@@ -285,21 +291,25 @@ class Pooling:
     decode: Setup | None = None
     """Setup of the decode instances, with the same model on another kind of GPU.
 
-    Engine and KV-cache format are taken from the prefill instances.
+    Decode instances use the engine and the KV-cache format of the prefill instances.
     """
     layer_by_layer: bool = True
     """True if the KV cache of each layer is sent during the prefill of the next layer.
 
-    If it is False, the whole KV cache is sent after the prefill.
+    False means that the whole KV cache is sent after the prefill.
     """
     chains: Sequence[int] = ()
-    """Numbers of instances in a prefill chain (KV-Runahead). Chains replace single prefill instances."""
+    """Numbers of instances per prefill chain (KV-Runahead) to try.
+
+    Chains are tried in addition to single prefill instances.
+
+    """
 
 
-#: Maximum number of machines in a disaggregated group, unless a published group is larger [1]. With fewer machines,
-#: a frontier would cost up to 1.9 times as much as a recommendation with the same layouts.
+#: Maximum number of machines in a prefill/decode group, unless a published group is larger [1]. With fewer machines, a
+#: frontier would cost up to 1.9 times as much as a recommendation with the same layouts.
 _MACHINES = 4
-#: For each arrangement, the kinds of deployments to try: False for aggregated instances, True for pools.
+#: For each arrangement, the serving modes to try: False for aggregated instances, True for disaggregated pools.
 _WAYS: Mapping[Arrangement, Sequence[bool]] = {"both": (False, True), "aggregated": (False,), "disaggregated": (True,)}
 
 
@@ -316,14 +326,14 @@ def market(
     among: Collection[str] = (),
     levels: bool = True,
 ) -> tuple[Candidate, ...]:
-    """List the candidate deployments of a workload on one GPU.
+    """List the candidate deployments for a workload on one kind of GPU.
 
     Parameters
     ----------
     setup : Setup
         Model, GPU, formats, price and assumptions. If it does not set the engine, all engines that support the model
-        are candidates, each under its own profile. Each candidate uses the KV-cache format and speculation method of a
-        recipe, unless the setup has explicit assumptions.
+        are candidates, each with its own fitted assumptions. Each candidate uses the KV-cache format and speculation
+        method of a recipe, unless the setup has explicit assumptions.
     traffic : Traffic or Requests
         Lengths and cached tokens.
     space : Space, optional
@@ -332,17 +342,17 @@ def market(
         Speculation method of all candidates; None for no speculation. By default, each recipe is tried with its own
         method and without speculation.
     arrangement : {'both', 'aggregated', 'disaggregated'}
-        Arrangements to try.
+        Serving modes to try: aggregated instances, disaggregated pools, or both.
     pooling : Pooling, optional
         Settings of disaggregated serving.
     slots : int, optional
         Maximum concurrent requests per instance [1].
     ttft_seconds : float
-        For disaggregated candidates: longest prefill time of a prompt that does not queue [s].
+        Longest prefill time of a prompt that does not queue, in disaggregated candidates [s].
     among : collection of str
         Labels of the candidates to return; all if empty.
     levels : bool
-        Apply measured corrections to the profile.
+        True to apply measured corrections to step times.
 
     Returns
     -------
@@ -402,12 +412,12 @@ def market(
 
 
 def with_evidence(candidates: Sequence[Candidate], least: Literal["measured", "near"]) -> tuple[Candidate, ...]:
-    """Candidates with measured servers (``measured``), or with at least similar measured servers (``near``).
+    """Select the candidates for which servers were measured (``measured``), or at least similar servers (``near``).
 
     Raises
     ------
     NothingFitsError
-        If there are no such candidates; the message has the closest ones.
+        If no such server was measured; the message lists candidates with similar measured servers.
     """
     kinds = ("measured",) if least == "measured" else ("measured", "near")
     kept = tuple(candidate for candidate in candidates if candidate.evidence.kind in kinds)
@@ -423,13 +433,13 @@ def with_evidence(candidates: Sequence[Candidate], least: Literal["measured", "n
 
 
 def _with_skipped(candidate: Candidate, unable: tuple[str, ...]) -> Candidate:
-    """Copy of a candidate with a setup that lists everything that was left out, with reasons."""
+    """Copy of a candidate whose setup also lists the candidates that were left out, with reasons."""
     setup = replace(candidate.setup, left_out=(*candidate.setup.left_out, *unable))
     return replace(candidate, services=replace(candidate.services, setup=setup))
 
 
 def _reason(setup: Setup, requests: Requests, space: Space, first: Exception) -> Exception:
-    """Error to report if no engine has a layout. If the engines give different errors, the first one is used."""
+    """Error to report if no engine has a layout: the error of a search over all engines, else the first error."""
     try:
         offer(setup, requests, space)
     except (InputError, NothingFitsError) as error:
@@ -463,7 +473,7 @@ class RecipeSetup(NamedTuple):
 def recipes_to_try(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[RecipeSetup]:
     """Yield one setup for each engine and recipe that the query allows.
 
-    With explicit assumptions, setups of several engines differ only in the layouts and rules of their engine.
+    If the query sets the assumptions, no recipes are used: setups then differ only in the engine.
     """
     proposed = speculation if isinstance(speculation, Speculation) else None
     engines = setup.engines or engines_for(setup.model, setup.hardware, setup.precision)
@@ -489,7 +499,7 @@ def recipes_to_try(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[Rec
 def _proposer(practice: Practice, setup: Setup) -> Speculation | None:
     """Speculation method of a recipe.
 
-    The method has a single draft length, because engines use one length for all batches.
+    The method has a single draft length, because an engine uses the same length for all batches.
     """
     if practice.proposer is None:
         return None
@@ -506,10 +516,10 @@ def _arranged(
     ttft_seconds: float,
     groups: Groups,
 ) -> Iterator[Candidate]:
-    """Yield one recipe as an aggregated candidate and, where possible, as a disaggregated one.
+    """Yield one recipe as an aggregated candidate and, where possible, as a disaggregated candidate.
 
-    Disaggregated serving is skipped if the instances or the maximum concurrency are fixed. If it is not possible, an
-    error is raised only if the query requires disaggregated serving or sets one of its options.
+    The disaggregated candidate is skipped if the query fixes the instances or the maximum concurrency. If disaggregated
+    serving is not possible, an error is raised only if the query requires it or sets one of its options.
     """
     if not ways:
         return
@@ -543,20 +553,20 @@ def _arranged(
     except TooMuchError:
         raise
     except (InputError, NothingFitsError):
-        # Three causes: instances have no link, outputs have one token, or every layout has a DP rank without a
-        # sequence.
+        # The error has three possible causes: instances have no link, outputs have one token, or every layout has a DP
+        # rank without a sequence.
         if False not in ways or pooling != Pooling():
             raise
 
 
 def _groups(setup: Setup, space: Space, pooling: Pooling) -> Groups:
-    """Prefill/decode groups to try.
+    """Limits on the prefill/decode groups to try.
 
     Layouts of a group come from a published deployment, unless the query allows any group.
 
     All combinations of layouts are tried if no engine is needed, if prefill and decode use different GPUs, or if
-    prefill chains are requested. A group has at most the GPUs of the largest published group, or of four machines if
-    that is more. If the query limits the GPUs of a deployment, a group has at most that many.
+    prefill chains are requested. A group has at most as many GPUs as the largest published group, or as four machines
+    if that is more. A limit of the query on GPUs also applies to a group.
     """
     most, shapes = _MACHINES * max(node(setup.hardware), setup.hardware.link_domain), None
     if not (space.any_group or not setup.engines or pooling.decode is not None or pooling.chains):
@@ -566,7 +576,7 @@ def _groups(setup: Setup, space: Space, pooling: Pooling) -> Groups:
 
 
 def _decoding(practised: RecipeSetup, decode: Setup) -> RecipeSetup:
-    """Recipe on the decode GPU.
+    """Recipe for decode instances on another kind of GPU.
 
     Engine, KV-cache format and speculation method are the same as for the prefill instances.
     """
@@ -577,12 +587,12 @@ def _decoding(practised: RecipeSetup, decode: Setup) -> RecipeSetup:
 
 
 def _usual(practised: RecipeSetup, requests: Requests, space: Space, *, apart: bool) -> Services:
-    """Layouts in common use.
+    """Layouts of instances in common use.
 
-    Common instances have one machine, the fewest machines that fit the model, or the size in a recipe. All layouts are
-    returned if the query fixes a size or a parallelism degree, or if no engine is needed. With speculation, a layout
-    has attention DP only if the recipe has it, because recipes use different draft lengths with and without attention
-    DP.
+    A common instance has at most the GPUs of one machine, of the fewest machines that fit the model, or of an instance
+    in a recipe. All layouts are returned if the query fixes a size or a parallelism degree, or if no engine is needed.
+    With speculation, a layout has attention DP only if the recipe has it, because recipes use different draft lengths
+    with and without attention DP.
     """
     setup, speculation, _ = practised
     setup = setup.for_role(apart=True) if apart else setup
@@ -602,11 +612,10 @@ def _usual(practised: RecipeSetup, requests: Requests, space: Space, *, apart: b
 
 
 def _chosen(practised: RecipeSetup, space: Space, *, apart: bool) -> tuple[int | None, bool | None]:
-    """Number of GPUs in the largest common instance [1], and whether it uses attention DP.
+    """Number of GPUs in the largest common instance [1], and whether instances use attention DP.
 
-    A value is None if it is not determined. Recipe instances that span several link domains are ignored, because such
-    instances decoded 1.3 to 1.9 times slower in measurements than predicted. If the model needs several machines, the
-    smallest number of GPUs is used.
+    A value is None if neither the query nor a recipe determines it. Recipe instances that span several link domains are
+    ignored, because such instances decoded 1.3 to 1.9 times slower in measurements than predicted.
     """
     setup, _, practice = practised
     if space.max_accelerators is not None or space.pins.given() or not setup.engines:
@@ -622,7 +631,7 @@ def _chosen(practised: RecipeSetup, space: Space, *, apart: bool) -> tuple[int |
 
 
 def _alike(practised: RecipeSetup, layouts: Services, space: Space) -> Services | None:
-    """Return aggregated layouts as decode layouts, if both are equal and have the same measured corrections."""
+    """Reuse aggregated layouts as decode layouts; None if decode layouts have other sizes or measured corrections."""
     setup = layouts.setup.for_role(apart=True)
     takes = layouts.setup.levels is None or (setup.levels is not None and setup.levels.takes_as(layouts.setup.levels))
     chosen = (_chosen(practised, space, apart=way) for way in (False, True))
@@ -632,7 +641,7 @@ def _alike(practised: RecipeSetup, layouts: Services, space: Space) -> Services 
 
 
 def _named(practice: Practice | None, *, apart: bool) -> list[tuple[int, int, int]]:
-    """Parallelism degrees (tp, dp and pp) of the instances in a recipe, aggregated or disaggregated."""
+    """Parallelism degrees (tp, dp, pp) of the instances that a recipe names for aggregated or disaggregated serving."""
     if practice is None:
         return []
     if not apart:

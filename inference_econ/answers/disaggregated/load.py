@@ -45,13 +45,13 @@ class PooledFleet:
     Attributes
     ----------
     pools : Pools
-        Layouts of prefill and decode instances from which the deployment is selected.
+        Layouts of prefill and decode instances that the indices ``prefill`` and ``decode`` refer to.
     prefill, decode : int
         Index of the selected prefill layout, and of the selected decode layout.
     prefill_instances, decode_instances : int
         Number of prefill instances (x) and of decode instances (y) [1].
     load : Loaded
-        Load of the deployment. A request may queue for a prefill instance, and then for a decode slot.
+        Total load. A request may queue for a prefill instance, and then for a decode slot.
     prefill_utilization, decode_utilization : float
         Load of all prefill instances, and of all decode instances, each as a share of its capacity [1].
     slots : int
@@ -78,7 +78,7 @@ class PooledFleet:
 
     @property
     def rented(self) -> tuple[int, ...]:
-        """Number of rented GPUs for prefill and for decode [1]; a single number if their GPUs are of one kind."""
+        """Numbers of rented GPUs for prefill and for decode [1]; a single total if both use the same kind of GPU."""
         return rented(self.pools, (self.prefill, self.decode), (self.prefill_instances, self.decode_instances))
 
     @property
@@ -100,7 +100,8 @@ class PooledFleet:
     def chances(self, targets: Targets) -> Chances:
         """Probability that each SLO is met.
 
-        Prefill instances determine it for TTFT, decode instances for TPOT and capacity.
+        P(TTFT SLO met) follows from the errors of prefill instances. The other probabilities follow from decode
+        instances.
         """
         sides = ((self.pools.prefill, self.prefill), (self.pools.decode, self.decode))
         reading, decoding = (instances_of(pool.services.service(index)) for pool, index in sides)
@@ -115,7 +116,7 @@ def rented(pools: Pools, layouts: tuple[int, int], instances: tuple[int, int]) -
     pools : Pools
         Layouts of prefill and decode instances to choose from.
     layouts, instances : (int, int)
-        Layout and number of the prefill instances, then of the decode instances [1].
+        Prefill layout and decode layout; numbers of prefill instances and of decode instances [1].
 
     Returns
     -------
@@ -141,7 +142,7 @@ def bill(pools: Pools, chips: tuple[int, ...]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """Rates and latencies of a decode instance with 1, 2, ... concurrent requests; arrays of shape (slots,).
+    """Rate and TPOT of a decode instance with 1, 2, ... concurrent requests; arrays of shape (slots,).
 
     Attributes
     ----------
@@ -163,24 +164,26 @@ class Decoder:
         return self.requests_per_second.size
 
     def limited(self, slots: int | None) -> Decoder:
-        """Limit the number of concurrent requests; further requests queue."""
+        """Copy of the decode instance with fewer slots; further requests queue."""
         return replace(
             self, requests_per_second=self.requests_per_second[:slots], tpot_seconds=self.tpot_seconds[:slots]
         )
 
     def slots_within(self, tpot_seconds: float) -> int:
-        """Largest concurrency at which the TPOT is within a limit [1]; 0 if there is none."""
+        """Largest concurrency with a TPOT within a limit [1]; 0 if the TPOT of a single request exceeds the limit."""
         longer = self.tpot_seconds > tpot_seconds
         return int(np.argmax(longer)) if longer.any() else self.slots
 
     def keeping(
         self, targets: Targets, requests_per_second: float, arrival_scv: float = 1.0, instances: int = 1
     ) -> tuple[Decoder, Loaded]:
-        """Decode instance under a request stream, at the largest concurrency limit that meets the TPOT SLO.
+        """Limit the concurrency of a decode instance so that it meets the TPOT SLO under a request stream.
+
+        Return the limited instance with its load.
 
         If the instance misses the SLO at the concurrency that fits in memory, the limit is reduced until the SLO is met
-        at any load. For an SLO on a mean, a slightly larger limit might also meet it. For a percentile, no larger limit
-        below the memory limit does.
+        at any load. The limit is the largest one for an SLO on a percentile. For an SLO on a mean, a slightly larger
+        limit might also meet the SLO.
         """
 
         def limited(slots: int) -> tuple[Decoder, Loaded]:
@@ -196,15 +199,15 @@ class Decoder:
         return limited(least + bisect_right(range(least + 1, self.slots), False, key=broken))
 
     def queue(self, requests_per_second: float, arrival_scv: float = 1.0) -> queueing.Load:
-        """Queue of the instance under a request stream."""
+        """Queue in front of the decode instance under a request stream."""
         rates = self.requests_per_second
         return queueing.load(requests_per_second, rates, arrival_scv=arrival_scv, service_scv=self.variation)
 
     def load(self, requests_per_second: float, arrival_scv: float = 1.0, instances: int = 1) -> Loaded:
         """Load of the instance. The TTFT in the result is only the wait for a decode slot.
 
-        ``arrival_scv`` is the squared coefficient of variation of all arrivals [1]. ``instances`` decode instances
-        share them.
+        ``arrival_scv`` is the squared coefficient of variation of all arrivals [1]. ``instances`` is the number of
+        decode instances that share all arrivals [1].
         """
         arrivals = Gamma(arrival_scv).among(instances)
         queue = self.queue(requests_per_second, arrivals.scv)
@@ -237,7 +240,7 @@ def pools_under_load(
     pools : Pools
         Layouts of prefill and decode instances to choose from.
     layouts, instances : (int, int)
-        Layout and number of the prefill instances, then of the decode instances [1].
+        Prefill layout and decode layout; numbers of prefill instances and of decode instances [1].
     requests_per_second : float
         Request rate [1/s].
     arrival_scv : float
@@ -253,11 +256,11 @@ def pools_under_load(
     Raises
     ------
     InputError
-        If the rate is not positive, or the variation is negative.
+        If the rate is not positive, or ``arrival_scv`` is negative.
 
     Notes
     -----
-    Prompts wait in one queue for the first free prefill instance. The prefill queue sees the full burstiness of the
+    Prompts wait in one queue for the first free prefill instance, so the prefill queue sees the full burstiness of the
     arrivals. Service times vary with the prompt lengths (:func:`inference_econ.formulas.queueing.load`). Prompts that
     are in an instance at the same time share its steps (:func:`prefill_rates`).
 
@@ -265,9 +268,9 @@ def pools_under_load(
     requests. Arrivals of this part are less bursty (:func:`inference_econ.formulas.queueing.split_scv`).
 
     TTFT is a sum of four times: wait for prefill, time in the prefill instance, remaining cache transfer, and wait for
-    a decode slot. The waits for prefill and decode are assumed to be independent, and either zero or exponentially
-    distributed. The time in a prefill instance depends on the number of concurrent prompts (:func:`seconds_inside`) and
-    on the prompt length (:func:`until_read`).
+    a decode slot. The waits for prefill and for a decode slot are assumed to be independent. Each wait is zero or
+    exponentially distributed. The time in a prefill instance depends on the number of concurrent prompts
+    (:func:`seconds_inside`) and on the prompt length (:func:`until_read`).
     """
     check_rate(requests_per_second)
     (reader, writer), (count, groups) = layouts, instances
@@ -279,14 +282,14 @@ def pools_under_load(
 
 
 def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, int], concurrency: float) -> PooledFleet:
-    """Evaluate prefill and decode instances at a constant concurrency: a new request starts when another one ends.
+    """Evaluate prefill and decode instances at a constant concurrency: a new request starts when a request ends.
 
     Parameters
     ----------
     pools : Pools
         Layouts of prefill and decode instances to choose from.
     layouts, instances : (int, int)
-        Layout and number of the prefill instances, then of the decode instances [1].
+        Prefill layout and decode layout; numbers of prefill instances and of decode instances [1].
     concurrency : float
         Number of concurrent requests, including queued ones, at least one [1].
 
@@ -303,10 +306,10 @@ def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, in
     Notes
     -----
     In a closed loop of N requests, an arriving request sees the state of a loop with N - 1 requests (Reiser and
-    Lavenberg, 1980). :func:`pools_under_load` is therefore evaluated at the rate at which an arriving request finds
-    N - 1 other requests. By Little's law, their number is rate x (TTFT + steps x TPOT), which grows without bound as
-    the rate approaches the capacity of the slower kind of instances. Throughput is N / (TTFT + steps x TPOT), at most
-    that capacity.
+    Lavenberg, 1980). :func:`pools_under_load` is therefore evaluated at the rate at which there are N - 1 other
+    requests. By Little's law, the number of these requests is rate x (TTFT + steps x TPOT). This number grows without
+    bound as the rate approaches the capacity of the slower kind of instances. Throughput is N / (TTFT + steps x TPOT),
+    at most the capacity of the slower kind of instances.
     """
     if not concurrency >= 1:
         raise InputError(f"a closed loop has at least one request, got {concurrency:g}")
@@ -340,7 +343,7 @@ def together(
     decode: Decoder,
     decoding: Loaded,
 ) -> PooledFleet:
-    """Combine the prefill queue with a decode instance under load."""
+    """Combine a prefill queue and a loaded decode instance into the load of a disaggregated deployment."""
     count, groups = instances
     rate = decoding.requests_per_second * groups
     saturated = decoding.saturated or bool(queue.saturated)
@@ -378,22 +381,21 @@ def _latest(ttft: Statistics, tpot: Mapping[str, float], steps: float, share: fl
 
 
 def seconds_without_waits(pools: Pools, layouts: tuple[int, int], queue: queueing.Load) -> Array:
-    """TTFT without waits [s].
+    """Mean TTFT without the waits for a prefill instance and for a decode slot [s].
 
-    The prefill time includes the delay by concurrent prompts in an instance.
+    The prefill time includes the delay by concurrent prompts in the same instance.
     """
     alone = float(pools.reading_seconds[layouts])
     return np.asarray(float(pools.first_token_seconds[layouts]) - alone + np.maximum(queue.service_seconds, alone))
 
 
 def seconds_inside(pools: Pools, layouts: tuple[int, int], count: int) -> Array:
-    """Time of a prompt in its prefill instance [s], by the number of prompts in all prefill instances.
+    """Mean time of a prompt in its prefill instance [s], for each number of prompts in all prefill instances.
 
     Notes
     -----
-    In each state, this time is the number of prompts divided by the throughput (Little's law). States are weighted by
-    the work done in them (:attr:`inference_econ.formulas.queueing.Load.work`). The weighted mean then equals the mean
-    over all requests.
+    For each number of prompts, the time is this number divided by the throughput (Little's law). The weights
+    :attr:`inference_econ.formulas.queueing.Load.work` of these times give the mean over all requests.
     """
     rates = prefill_rates(pools, *layouts, count)
     alone = float(pools.reading_seconds[layouts])
@@ -403,17 +405,16 @@ def seconds_inside(pools: Pools, layouts: tuple[int, int], count: int) -> Array:
 def prefill_queue(
     pools: Pools, reader: int, writer: int, count: int, rate: float | Array, arrival_scv: float
 ) -> queueing.Load:
-    """Queue of prompts in front of a number of prefill instances."""
+    """Queue of prompts in front of ``count`` prefill instances."""
     return _line(pools, count, rate, prefill_rates(pools, reader, writer, count), arrival_scv)
 
 
 def _line(pools: Pools, count: int, rate: float | Array, rates: Array, arrival_scv: float = 1.0) -> queueing.Load:
-    """Queue of prompts at instances with given rates for 1, 2, ... prompts [1/s].
+    """Queue of prompts at ``count`` instances, whose total rate with 1, 2, ... prompts is given [1/s].
 
-    An instance processes its prompts in order, so a long prompt delays the next ones. The queue model with slots
-    ignores delays by long prompts. By the Pollaczek-Khinchine formula, the number of waiting prompts is (1 + cs2) / 2
-    times the number with equal lengths. cs2 is the squared coefficient of variation of the service time. In each
-    instance, one of the prompts is being processed.
+    An instance processes its prompts in order, so a long prompt delays the next prompts. The queue model with slots
+    ignores this delay. By the Pollaczek-Khinchine formula, the number of waiting prompts is (1 + cs2) / 2 times the
+    number for prompts of equal length. cs2 is the squared coefficient of variation of the service time.
     """
     scv = pools.requests.isl.scv
     crowd = (arrival_scv + scv) * scv / 2.0 * (1.0 - count / rates.size)
@@ -426,7 +427,7 @@ def prefill_rates(pools: Pools, reader: int, writer: int, count: int) -> Array:
     Notes
     -----
     The first prompts of an instance go to separate attention-DP ranks and pipeline stages, and take as long as a single
-    prompt. Additional prompts share steps, up to the token budget of a step, as in
+    prompt. Further prompts share steps, up to the token budget of a step, as in
     :func:`inference_econ.engine.prefill.shared_steps`.
     """
     pool, moved = pools.prefill, pools.transfer
@@ -435,14 +436,14 @@ def prefill_rates(pools: Pools, reader: int, writer: int, count: int) -> Array:
     prompt_seconds = np.maximum(pool.shared_prefill_seconds[reader] + handover, sending)
     alone = max(float(pool.prefill_seconds[reader]) + handover, sending)
     beside = math.ceil(alone / float(prompt_seconds[0]) * (1.0 - 1e-12))
-    # The number of states is limited, whatever the number of instances.
+    # The number of states is limited independent of the number of instances.
     held = np.arange(1.0, count * max(min(math.ceil(prompts[-1]), _MOST_STATES // count), beside) + 1.0)
     rates = np.minimum(held / alone, count / np.interp(held / count, prompts, prompt_seconds))
     return np.asarray(np.maximum.accumulate(rates))
 
 
 def decoder(pools: Pools, index: int, receiving: float) -> Decoder:
-    """Decode instance; receiving a KV cache occupies its links for ``receiving`` seconds."""
+    """Decode instance of one layout, if receiving a KV cache occupies the links for ``receiving`` seconds."""
     service = pools.decode.services.service(index)
     states = service.states.without_prompts(pools.requests.decode_steps, receiving)
     state = states.at(np.arange(1.0, service.slots + 1.0))
@@ -453,14 +454,14 @@ def decoder(pools: Pools, index: int, receiving: float) -> Decoder:
 
 @dataclass(frozen=True)
 class _FirstTokens:
-    """TTFT of sampled requests. The sample is drawn only when a percentile is needed.
+    """Function that returns percentiles of the TTFT, from sampled requests. The sample is drawn at the first call.
 
     Attributes
     ----------
     pools, layouts, count, queue
         See :func:`until_read`.
     decoding : Loaded
-        Load of a decode instance, whose TTFT is the wait for a slot.
+        Load of a decode instance. The TTFT of this load is the wait for a decode slot.
     """
 
     pools: Pools
@@ -498,8 +499,9 @@ def until_read(pools: Pools, layouts: tuple[int, int], count: int, queue: queuei
 
     Notes
     -----
-    Prompts that wait are assumed to also have the longest times in an instance. The prefill time depends on the length
-    of each prompt, as in :func:`inference_econ.serving.load.loaded`. Prompt lengths are independent of the queue.
+    Prompts with the longest wait are assumed to also have the longest time in an instance. The prefill time depends on
+    the length of each prompt, as in :func:`inference_econ.serving.load.loaded`. Prompt lengths are independent of the
+    queue.
     """
     inside, pool, places = seconds_inside(pools, layouts, count), pools.prefill, levels(drawn.count)
     latency = float(np.broadcast_to(pool.latency, len(pool.services))[layouts[0]])
@@ -520,14 +522,14 @@ def second_waits(decoding: Loaded, drawn: LengthSample) -> Array:
 
 
 def _wait(queue: queueing.Load, share: float) -> float:
-    """Quantile of the wait for a decode slot [s]."""
+    """Quantile of the waiting time in a queue [s]."""
     return float(queueing.wait_quantiles(queue, [share])[0])
 
 
-#: Maximum number of instances of one kind per instance of the other kind [1], so ratios are from 1:16 to 16:1. It holds
-#: at a constant concurrency and at a request rate. A group has at most as many instances of each kind. Public
-#: measurements have 1:9 to 3:1 (servers/serving_points.csv). DeepSeek-V3's report (2024, section 3.4) has units of 4
-#: and of 40 nodes. At higher ratios, the loss of one instance would stop all others.
+#: Maximum ratio of prefill to decode instances, and of decode to prefill instances [1]. A prefill/decode group also has
+#: at most this number of prefill instances and of decode instances. Public measurements have ratios from 1:9 to 3:1
+#: (servers/serving_points.csv). DeepSeek-V3's report (2024, section 3.4) has prefill units of 4 nodes and decode units
+#: of 40 nodes. At higher ratios, the loss of one instance would stop all other instances.
 MOST_RATIO = 16
 
 
@@ -536,7 +538,7 @@ def fewest_beside(instances: int) -> int:
     return math.ceil(instances / MOST_RATIO)
 
 
-#: Shares of an E2E SLO that the TTFT may use [1]; the share with the lowest cost is selected.
+#: Shares of an E2E SLO that are tried as TTFT SLO [1]; the share with the lowest cost is used.
 _TTFT_SHARES = (0.02, 0.05, 0.1, 0.2, 0.4)
 
 
@@ -556,7 +558,7 @@ class DisaggregationTerms:
     Raises
     ------
     InputError
-        If the share or the variation is out of range.
+        If ``fullest`` or ``arrival_scv`` is out of range.
     """
 
     targets: Targets = field(default_factory=Targets)
@@ -573,11 +575,11 @@ class DisaggregationTerms:
             raise InputError(f"arrival_scv must be a number >= 0, got {self.arrival_scv:g}")
 
     def by_token(self, requests: Requests) -> list[DisaggregationTerms]:
-        """Replace the E2E SLO by SLOs on TTFT and TPOT that guarantee it.
+        """Replace the E2E SLO by SLOs on TTFT and TPOT that are sufficient for the E2E SLO.
 
-        Results differ in the share of the E2E SLO that the TTFT may use. New TTFT and TPOT SLOs have the statistic of
-        the E2E SLO, so TTFT + steps x TPOT is an upper bound on the E2E latency. Without an E2E SLO, the result has
-        only the given terms.
+        Each result uses another share of the E2E SLO as TTFT SLO. The new TTFT and TPOT SLOs have the statistic of the
+        E2E SLO, so TTFT + steps x TPOT is an upper bound on the E2E latency. Without an E2E SLO, the list has only the
+        unchanged terms.
         """
         targets = self.targets
         if "e2e" not in targets.given:
@@ -608,7 +610,7 @@ class DisaggregationTerms:
     def kept(self) -> Targets:
         """SLOs that the deployment must meet.
 
-        If there is no TTFT SLO, the maximum load is lower, so that prompts and requests for decode slots rarely queue.
+        Without a TTFT SLO, the maximum load is lowered, so that requests rarely queue for prefill or for a decode slot.
         """
         if "ttft" in self.targets.given:
             return self.targets
@@ -620,9 +622,9 @@ class DisaggregationTerms:
         return min(self.fullest, FILLED)
 
     def predicted(self, pools: Pools) -> DisaggregationTerms:
-        """Stricter SLOs for predictions.
+        """Terms with stricter SLOs that a prediction must meet for the required confidence.
 
-        If a prediction meets the stricter SLOs, measured servers meet the original SLOs. The result applies to all
+        If a prediction meets the stricter SLOs, measured servers meet the original SLOs. These terms apply to all
         prefill and decode layouts.
         """
         if self.targets.confidence is None:
@@ -631,7 +633,7 @@ class DisaggregationTerms:
         return replace(self, targets=self.targets.less(by), fullest=self.fullest / float(by.throughput.max()))
 
     def margins(self, pools: Pools) -> Margins:
-        """Divisors of the SLOs; they are large enough for every pair of layouts [1]."""
+        """Safety margins [1]: divisors of the SLOs that give the required confidence for every pair of layouts."""
         confidence, promised = self.targets.confidence, set(self.targets.given)
         if confidence is None:
             return self.targets.margins(pools.decode.services)
@@ -642,7 +644,7 @@ class DisaggregationTerms:
 
 
 def unreachable(pools: Pools, terms: DisaggregationTerms) -> str:
-    """Text that names an SLO that no pair of layouts meets, with the best reachable value."""
+    """Message that no pair of layouts meets the SLOs, with the best reachable TTFT and TPOT."""
     targets, by = terms.targets, terms.margins(pools)
     promised = {
         "TTFT": (targets.ttft_seconds, float(by.ttft.max() * pools.first_token_seconds.min())),
@@ -693,7 +695,7 @@ def prefill_costs(pools: Pools, ttft_seconds: float) -> tuple[Array, Array]:
 
 
 def check_instances(instances: float, seconds: float, smaller: str) -> None:
-    """Reject searches that would try too many prefill instances; see :mod:`inference_econ._work`.
+    """Reject a search over too many numbers of prefill instances; see :mod:`inference_econ._work`.
 
     Parameters
     ----------
@@ -714,12 +716,12 @@ def check_instances(instances: float, seconds: float, smaller: str) -> None:
 
 
 class PrefillPools:
-    """Largest request rates that prefill instances can feed to decode instances within the SLOs.
+    """Largest request rates that prefill instances can process within the TTFT SLO.
 
     Parameters
     ----------
     pools : Pools
-        Layouts.
+        Prefill and decode layouts.
     terms : DisaggregationTerms
         SLOs, arrivals and maximum load.
     """
@@ -748,9 +750,9 @@ class PrefillPools:
         return float(np.interp(left, seconds, rates, left=0.0))
 
     def _line(self, reader: int, fast: bool, count: int) -> tuple[Array, Array]:
-        """Request rates [1/s], and the TTFT at each rate [s]; both ascending.
+        """Ascending request rates [1/s], and the latency until the end of prefill at each rate [s].
 
-        The TTFT excludes the part of the transfer after prefill.
+        The latency is a TTFT without the part of the KV-cache transfer that remains after prefill.
         """
         pools, terms = self.pools, self.terms
         reached = np.isfinite(pools.transfer.seconds[reader])
@@ -774,7 +776,7 @@ class PrefillPools:
 
 @dataclass(frozen=True, slots=True)
 class PooledRun:
-    """Latencies of simulated requests, in order of arrival.
+    """Latencies of the simulated requests of a disaggregated deployment, in order of arrival.
 
     Attributes
     ----------
@@ -805,7 +807,7 @@ def played(
     pools : Pools
         Layouts of prefill and decode instances to choose from.
     layouts, instances : (int, int)
-        Layout and number of the prefill instances, then of the decode instances [1].
+        Prefill layout and decode layout; numbers of prefill instances and of decode instances [1].
     concurrency : int
         Concurrent requests, queued ones included [1].
     decode_steps : ndarray, shape (n,)
@@ -821,14 +823,14 @@ def played(
     Raises
     ------
     InputError
-        If the concurrency is below 1, or a request has no step.
+        If the concurrency is below 1, or a request has no decode step.
 
     Notes
     -----
-    Prompts wait in one queue. A free instance starts a step with the waiting prompts, up to its token budget and its
-    slots. If several instances are free, they share the prompts. Prompts that arrive later wait until the step ends.
-    The KV cache is then sent to a decode instance with a free slot. Decode instances share the requests evenly. The
-    speed of requests depends on the current concurrency (processor sharing).
+    Prompts wait in one queue. A free prefill instance starts a step with the waiting prompts, up to its token budget
+    and its slots. If several prefill instances are free, they share the prompts. Prompts that arrive later wait until
+    the step ends. The KV cache is then sent to a decode instance with a free slot. Decode instances share the requests
+    evenly. The TPOT of all requests depends on the current concurrency (processor sharing).
     """
     if concurrency < 1:
         raise InputError(f"a closed loop has at least one request, got {concurrency:g}")
@@ -840,7 +842,7 @@ def played(
 
 @dataclass(slots=True)
 class _Readers:
-    """Times of prefill instances that process 1, 2, ... prompts [s]: the step, and the transfer after it."""
+    """Simulated prefill instances: step times with 1, 2, ... prompts, and the transfer time after a step [s]."""
 
     free: int
     steps: list[float]
@@ -858,13 +860,13 @@ class _Readers:
         return cls(count, np.maximum.accumulate(np.maximum(steps, alone)).tolist(), after)
 
     def taken(self, waiting: int) -> int:
-        """Number of prompts that an instance takes into its next step [1]."""
+        """Number of waiting prompts that a free prefill instance starts together [1]."""
         return min(math.ceil(waiting / self.free), len(self.steps))
 
 
 @dataclass(slots=True)
 class _Writers:
-    """Time per token of decode instances, by the total number of requests [s]."""
+    """Simulated decode instances: TPOT for each total number of requests [s], and total number of slots [1]."""
 
     tpot: list[float]
     places: int
@@ -879,7 +881,7 @@ class _Writers:
 
 @dataclass(slots=True)
 class _Loop:
-    """State of the simulation.
+    """State of the simulation of prefill and decode instances.
 
     ``steps`` is the number of tokens that a request would have if it had decoded since the start of the simulation.
     """
@@ -942,7 +944,7 @@ class _Loop:
             heapq.heappush(self.reading, (self.now + self.readers.steps[taken - 1], prompts))
 
     def _begin(self, first: list[float]) -> None:
-        """Start decoding requests with completed prefills, if decode slots are free."""
+        """Start decoding of requests whose prefill is complete, as long as decode slots are free."""
         while self.read and len(self.decoding) < self.writers.places:
             request = self.read.popleft()
             first[request] = self.now

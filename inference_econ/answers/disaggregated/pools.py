@@ -42,14 +42,13 @@ class PoolLayouts:
     Attributes
     ----------
     services : Services
-        Services, one per layout, with arrays of shape (n,). Layouts in which a DP rank would have no sequence are left
-        out.
+        Layouts as services; arrays of shape (n,). Layouts in which a DP rank would have no sequence are left out.
     processes : ndarray, shape (n,) or (1,)
         Number of instances that form one prefill chain (KV-Runahead); 1 without a chain [1]. See
         :func:`inference_econ.answers.disaggregated.pools.with_chains`.
     latency, busy : ndarray, shape (n,) or (1,)
-        Time of a prompt in a prefill chain, and time in the busiest instance of the chain [1]. The two times are
-        divided by the time in a single instance.
+        Prefill time of a prompt in a chain, and time in which the prompt occupies the busiest instance of the chain.
+        Both are ratios to the prefill time in a single instance [1].
     """
 
     services: Services
@@ -64,24 +63,24 @@ class PoolLayouts:
 
     @property
     def accelerators(self) -> Array:
-        """Number of GPUs of an instance [1], shape (n,)."""
+        """Number of GPUs of an instance, or of all instances in a prefill chain, shape (n,) [1]."""
         return np.asarray(self.services.plans.accelerators * self.processes)
 
     def processes_of(self, index: int) -> int:
-        """Number of instances that prefill one prompt [1]: one, or several in a prefill chain."""
+        """Number of instances that prefill one prompt together [1]; 1 unless the layout is a prefill chain."""
         return int(np.broadcast_to(self.processes, len(self.services))[index])
 
     @property
     def cache_chips(self) -> Array:
-        """Number of GPUs that store the cache of one sequence, shape (n,) [1].
+        """Number of GPUs that store the KV cache of one sequence, shape (n,) [1].
 
-        One attention group in each pipeline stage stores the cache.
+        They are the GPUs of one attention group in each pipeline stage.
         """
         return np.asarray(self.services.plans.attention_ranks * self.services.plans.pp)
 
     @cached_property
     def engines(self) -> list[tuple[str, ...]]:
-        """Engines that can start each layout; empty if no engine is needed."""
+        """Names of the engines that can start each layout; empty if layouts need no engine."""
         return self.setup.engines_of(self.services.plans)
 
     @cached_property
@@ -96,9 +95,9 @@ class PoolLayouts:
 
     @cached_property
     def waiting_prompts(self) -> Array:
-        """Numbers of concurrent prompts per instance for which times are calculated, shape (n, k) [1].
+        """Numbers of concurrent prompts per instance for which prefill times are calculated, shape (n, k) [1].
 
-        The numbers range from one prompt per pipeline stage to full steps or the concurrency limit.
+        The numbers range from one prompt per pipeline stage to as many prompts as fill a step or all slots.
         """
         services = self.services
         most = prompts_of_a_step(services.setup, services.requests.new_tokens)
@@ -110,7 +109,7 @@ class PoolLayouts:
 
     @cached_property
     def shared_prefill_seconds(self) -> Array:
-        """Instance time per prompt, at each number in :attr:`waiting_prompts`, shape (n, k) [s]."""
+        """Instance time per prompt with each number of prompts in :attr:`waiting_prompts`, shape (n, k) [s]."""
         services, prompts = self.services, self.waiting_prompts / self.processes[:, None]
         requests, plans = services.requests, services.plans.column(prompts)
         share = shared_steps(services.setup, plans, requests.new_tokens, requests.cached, prompts)
@@ -140,7 +139,7 @@ class PoolLayouts:
         return self.states.batch
 
     def instances(self, shown: Sequence[int] = (), batches: Sequence[float] = (), label: str = "") -> Instances:
-        """Instances of the layouts at the given indices, each with its batch [1]."""
+        """Describe layouts at given batches [1] as instances, for which prediction errors can be looked up."""
         requests, sizes = self.services.requests, self.accelerators[list(shown)].tolist()
         layouts = [self.layouts[index] for index in shown]
         speculates = self.services.speculation is not None
@@ -151,7 +150,7 @@ class PoolLayouts:
 
     @cached_property
     def layouts(self) -> list[str]:
-        """Names of the layouts, see :func:`inference_econ.engine.layout_key`.
+        """Short names of the layouts, see :func:`inference_econ.engine.layout_key`.
 
         Names of prefill chains include the number of instances.
         """
@@ -169,14 +168,14 @@ class PoolLayouts:
 
 #: Memory per pair of layouts if three engines are compared [B]; measured with 2,205 prefill and 2,205 decode layouts.
 _PAIR_BYTES = 350.0
-#: Longest accepted chain [1]; search time per layout, and per process of a chain [s].
+#: Largest number of instances in a prefill chain [1]. Search time per layout, and per instance of a chain [s].
 _LONGEST, _TABLE_SECONDS, _PROCESS_SECONDS = 64, 0.6, 0.05
 
 
 def with_chains(pool: PoolLayouts, numbers: Sequence[int], largest: float = math.inf) -> PoolLayouts:
     """Add prefill chains (KV-Runahead) to prefill layouts.
 
-    A chain has several instances that prefill one prompt after the other.
+    The instances of a chain prefill successive parts of the same prompt.
 
     Parameters
     ----------
@@ -190,15 +189,15 @@ def with_chains(pool: PoolLayouts, numbers: Sequence[int], largest: float = math
     Returns
     -------
     PoolLayouts
-        The given layouts and their chains. A chain is treated as one instance with the GPUs of all its members. The
-        times of a prompt (in the chain, and in its busiest member) come from :class:`PrefillChain`. Members of a
-        prefill chain process different prompts at the same time. The last member has the whole KV cache and sends it to
-        the decode instances.
+        The given layouts, followed by the chains of these layouts. A chain is treated as one instance with the GPUs of
+        all its members. :class:`PrefillChain` computes the times of a prompt in the chain and in its busiest member.
+        The members of a chain may process different prompts at the same time. The last member sends the whole KV cache
+        to a decode instance.
 
     Raises
     ------
     InputError
-        If a number is out of range, or the model stores no KV cache.
+        If a number of instances is out of range, or the model stores no KV cache.
     NothingFitsError
         If no layout can be a member of a chain.
     """
@@ -235,14 +234,14 @@ def with_chains(pool: PoolLayouts, numbers: Sequence[int], largest: float = math
     return PoolLayouts(every, *(np.concatenate([ones, column]) for column in columns))
 
 
-#: Groups of any layouts, up to 144 GPUs. Published groups of one service have up to 320 GPUs (DeepSeek-V3's report,
-#: section 3.4), and measured groups have up to 72.
+#: Prefill/decode groups of any layouts, up to 144 GPUs. Published groups have up to 320 GPUs (DeepSeek-V3's report,
+#: section 3.4), and measured groups have up to 72 GPUs.
 _ANY = Groups(None, 144)
 
 
 @dataclass(frozen=True)
 class Pools:
-    """Layouts of a disaggregated deployment, with their cache transfers.
+    """Prefill and decode layouts of disaggregated deployments, with the KV-cache transfer between each pair of layouts.
 
     Attributes
     ----------
@@ -253,7 +252,7 @@ class Pools:
     layer_by_layer : bool
         True to send the cache of each layer during the prefill of the next layer; False to send it after the prefill.
     groups : Groups
-        Prefill/decode groups to try.
+        Limits on the prefill/decode groups to try.
     """
 
     prefill: PoolLayouts
@@ -268,9 +267,9 @@ class Pools:
 
     @property
     def bytes_per_prompt(self) -> float:
-        """KV cache that is transferred per prompt [B].
+        """KV cache that a prefill instance sends per prompt [B].
 
-        The cache of a draft model is included, without copies and without a shared prefix.
+        The size includes the KV cache of a draft model. Copies on several GPUs and a shared prefix are excluded.
         """
         setup = self.decode.setup
         moved = own_tokens(self.requests.isl.mean, self.requests.shared_prefix, setup.assumptions.capacity)
@@ -283,12 +282,12 @@ class Pools:
 
     @property
     def prefill_chip(self) -> dict[str, str]:
-        """Name of the prefill GPU for records; empty if it is the same as the decode GPU."""
+        """Record field with the name of the prefill GPU; empty if prefill and decode use the same kind of GPU."""
         chip = self.prefill.setup.hardware
         return {} if chip == self.decode.setup.hardware else {"prefill_hardware": chip.name}
 
     def engines_of(self, prefill: int, decode: int) -> tuple[str, ...]:
-        """Engines that can start both layouts of a pair; empty if no engine is needed."""
+        """Names of the engines that can start both layouts of a pair; empty if layouts need no engine."""
         return tuple(name for name in self.prefill.engines[prefill] if name in self.decode.engines[decode])
 
     @cached_property
@@ -309,7 +308,7 @@ class Pools:
 
     @cached_property
     def busy_seconds(self) -> Array:
-        """Time per prompt in which a prefill instance, or its links, are busy if steps are full [s], shape (n, m)."""
+        """Time per prompt that a prefill instance or its links are busy if prefill steps are full, shape (n, m) [s]."""
         reading = self.prefill.prefill_busy_seconds[:, None] + self.transfer.handover_seconds
         return np.maximum(reading, self.transfer.sending_seconds)
 
@@ -323,7 +322,7 @@ class Transfer:
     fast : ndarray of bool
         True if both instances fit in one link domain and use its fast link; False if they use network cards.
     seconds : ndarray
-        Transfer time of one prompt [s]; ``inf`` without a link.
+        Transfer time of one prompt [s]; ``inf`` for pairs of layouts that have no link or cannot be combined.
     exposed_seconds : ndarray
         Part of the transfer time after the end of the prefill [s].
     sending_seconds, receiving_seconds : ndarray
@@ -349,7 +348,7 @@ def pools(
     largest: float = math.inf,
     groups: Groups = _ANY,
 ) -> Pools:
-    """Combine prefill layouts and decode layouts into a disaggregated deployment.
+    """Combine all prefill layouts with all decode layouts, for a search of disaggregated deployments.
 
     Parameters
     ----------
@@ -364,12 +363,12 @@ def pools(
     largest : float
         Maximum number of GPUs in a chain [1].
     groups : Groups
-        Prefill/decode groups to try; by default any.
+        Limits on the prefill/decode groups to try; by default any group of at most 144 GPUs.
 
     Raises
     ------
     InputError
-        If outputs have one token, no engine supports both kinds of instances, or they have no link.
+        If outputs have one token, no engine supports both prefill and decode instances, or no link joins them.
     NothingFitsError
         If every layout would have a DP rank without a sequence, or no layout can form a prefill chain.
     """
@@ -384,7 +383,7 @@ def pools(
 
 
 def _usable(every: Services) -> PoolLayouts:
-    """Layouts in which every attention group has a sequence in every pipeline stage."""
+    """Select the layouts with enough memory for one sequence per attention group and pipeline stage."""
     kept = np.flatnonzero(every.slots >= prompts_together(every.setup, every.plans))
     if not kept.size:
         raise NothingFitsError(
@@ -395,10 +394,10 @@ def _usable(every: Services) -> PoolLayouts:
 
 
 def _transfer(pools: Pools) -> Transfer:
-    """Transfer of a prompt's cache, for all combinations of prefill and decode layouts.
+    """Compute the KV-cache transfer of a prompt for every pair of a prefill layout and a decode layout.
 
     All GPUs that store the cache send or receive at the same time. The slower side limits the transfer. Transfers
-    within an instance are ignored.
+    between GPUs of one instance are ignored.
     """
     reading, decoding = pools.prefill, pools.decode
     sender, receiver = reading.setup, decoding.setup
@@ -427,7 +426,7 @@ def _transfer(pools: Pools) -> Transfer:
         to_each = to_chip * np.where(fast, _wired(receiver, senders / receivers), 1.0)
         path = np.minimum(senders * from_each, receivers * to_each)
         seconds = np.where((path > 0.0) & together & _together(pools), size / path, np.inf)
-        # Attention groups send one after the other. In a chain, the last process sends.
+        # Attention groups send one after the other. In a prefill chain, only the last instance sends.
         sending = size / (reading.services.plans.accelerators[:, None] * from_chip)
         receiving = size / (decoding.accelerators[None, :] * to_chip)
     if not np.isfinite(seconds).any() and (path > 0.0).any():
@@ -451,7 +450,7 @@ def _transfer(pools: Pools) -> Transfer:
 
 
 def _together(pools: Pools) -> npt.NDArray[np.bool_]:
-    """True for pairs of layouts that are in one of the prefill/decode groups to try; broadcastable."""
+    """True for pairs of prefill and decode layouts that a published group has; broadcastable to (n, m)."""
     if pools.groups.shapes is None:
         return np.ones((1, 1), dtype=bool)
     reading, writing = (
@@ -461,7 +460,7 @@ def _together(pools: Pools) -> npt.NDArray[np.bool_]:
 
 
 def no_groups(setup: Setup) -> str:
-    """Return the error that no published prefill/decode group fits a model on a GPU."""
+    """Error message that no published prefill/decode group of a model on a GPU fits the query."""
     return (
         f"no published disaggregated deployment of {setup.model.name} on {setup.hardware.name} fits. "
         "Add --any-group to try any group of instances, or leave --disaggregated out"
@@ -469,7 +468,7 @@ def no_groups(setup: Setup) -> str:
 
 
 def _of_one_engine(reading: PoolLayouts, decoding: PoolLayouts) -> npt.NDArray[np.bool_]:
-    """True for pairs of layouts that one engine supports; True for all pairs if no engine is needed."""
+    """True for pairs of layouts that the same engine supports; True for all pairs if layouts need no engine."""
     names = sorted({name for pool in (reading, decoding) for able in pool.engines for name in able})
     if not (reading.setup.engines and decoding.setup.engines):
         return np.ones((1, 1), dtype=bool)
@@ -488,7 +487,7 @@ def _wired(setup: Setup, others: Array) -> Array:
 
 
 def _rate(setup: Setup, bytes_per_second: float | None) -> float:
-    """Sustained bandwidth of a link [B/s]; 0 without a link."""
+    """Sustained bandwidth of a link [B/s]; 0 without a link, and infinite if the assumptions ignore communication."""
     if isinstance(setup.assumptions.network.collectives, Free):
         return math.inf
     return (bytes_per_second or 0.0) * setup.assumptions.network.link_efficiency

@@ -1,4 +1,4 @@
-"""Search for the numbers of prefill and decode instances (xPyD), for a request rate or within a resource limit."""
+"""Search for the best numbers of prefill and decode instances (xPyD), for a request rate or within a resource limit."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from inference_econ.errors import NothingFitsError, TooLittleError
 from inference_econ.formulas import queueing
 from inference_econ.serving import Loaded, check_rate
 
-#: Maximum number of instances of one kind [1].
+#: Maximum number of prefill instances, and of decode instances, in a search [1].
 _MOST = 10**7
-#: Share by which a rate may exceed a capacity [1], so that the last digit of a rate adds no instance.
+#: Relative amount by which a rate may exceed a capacity [1], so that a rounding error adds no instance.
 _LAST_DIGIT = 1e-9
 #: Search time per pair of layouts and required prefill instance, with a TTFT SLO [s]: 3 s for 5,700 instances.
 _SECONDS = 1e-7
@@ -63,7 +63,7 @@ def smallest(
     requests_per_second : float
         Request rate [1/s].
     terms : DisaggregationTerms
-        SLOs, arrivals, and largest load of prefill instances. The load limit of decode instances is the one in
+        SLOs, arrivals, and largest load of prefill instances. Decode instances have the load limit of
         :func:`inference_econ.answers.deployments.recommend.recommend`, because the rate is the peak load.
     limit : float
         Upper limit on the cost, exclusive [USD/h].
@@ -87,9 +87,9 @@ def smallest(
 
     Notes
     -----
-    Pairs are evaluated in ascending order of a lower bound on their cost. The search starts from the fewest instances
-    that sustain the rate, and ends when a lower bound on the cost exceeds the best result. A second, tighter bound uses
-    the fewest prefill and the fewest decode instances that meet their own SLOs.
+    Pairs of layouts are evaluated in ascending order of a lower bound on their cost. For each pair, the search starts
+    from the fewest instances that sustain the rate. It ends when the lower bound on the cost exceeds the lowest cost
+    found so far.
     """
     check_rate(requests_per_second)
     if "e2e" in terms.targets.given:
@@ -120,7 +120,7 @@ def _best_of(
     several: Sequence[DisaggregationTerms],
     rank: Callable[[PooledFleet], tuple[float, ...]],
 ) -> PooledFleet | None:
-    """Best result for several alternative sets of SLOs. If no set can be met, the error of the last one is raised."""
+    """Best deployment over alternative sets of SLOs. If no set can be met, the error of the last set is raised."""
     fleets: list[PooledFleet | None] = []
     failure: NothingFitsError | None = None
     for terms in several:
@@ -138,20 +138,20 @@ def _rank(fleet: PooledFleet) -> tuple[float, int, int]:
 
 
 def per_request(pools: Pools, targets: Targets) -> tuple[Array, Array]:
-    """Lower bounds on the time per request of a prefill instance and of a decode instance, shape (n, m) [s].
+    """Lower bounds on the time per request of a prefill instance and of a decode instance, shape (n, m) each [s].
 
     Parameters
     ----------
     pools : Pools
-        Layouts.
+        Prefill and decode layouts.
     targets : Targets
         SLOs.
 
     Returns
     -------
     (ndarray, ndarray)
-        Instance time per request without idle time. The time is ``inf`` if a single prompt, or a decode instance at a
-        constant full batch, misses an SLO.
+        Instance time per request without idle time. The time of a prefill instance is ``inf`` if a single prompt misses
+        the TTFT SLO. The time of a decode instance is ``inf`` if every batch misses the TPOT SLO.
     """
     busy, cost = prefill_costs(pools, targets.ttft_seconds)
     decoding = pools.decode
@@ -164,7 +164,7 @@ def per_request(pools: Pools, targets: Targets) -> tuple[Array, Array]:
 
 
 class _Search:
-    """Search for one request rate and one set of SLOs."""
+    """Search for the cheapest disaggregated deployment at one request rate and one set of SLOs."""
 
     def __init__(self, pools: Pools, rate: float, terms: DisaggregationTerms) -> None:
         self.pools, self.rate = pools, rate
@@ -179,12 +179,12 @@ class _Search:
 
     @property
     def fewest_readers(self) -> float:
-        """Fewest prefill instances [1], over all layouts; infinite if no layout meets the SLOs."""
+        """Fewest prefill instances that sustain the rate, over all layout pairs [1]; 0 if no pair meets the SLOs."""
         finite = self.least[np.isfinite(self.least)]
         return float(finite.min()) if finite.size else 0.0
 
     def pairs(self) -> Iterator[tuple[float, int, int]]:
-        """Pairs of layouts with a lower bound on their cost [USD/h], in ascending order of the bound."""
+        """Yield a lower bound on the cost of each layout pair [USD/h] and the pair, in ascending order of the bound."""
         reading, writing = self.least, np.ceil(self.rate * self.working)
         used = reading * self.reading[:, None] + writing * self.decoding[None, :]
         possible = np.isfinite(used)
@@ -197,7 +197,7 @@ class _Search:
             yield float(bound[reader, writer]), int(reader), int(writer)
 
     def _least_bill(self, reading: Array, writing: Array) -> Array:
-        """Lowest cost of the given numbers of instances for every pair, if full machines are rented [USD/h]."""
+        """Cost of the given numbers of prefill and decode instances for every layout pair, in full machines [USD/h]."""
         pools = self.pools
         prompts, answers = (pool.setup for pool in (pools.prefill, pools.decode))
         first, second = reading * pools.prefill.accelerators[:, None], writing * pools.decode.accelerators[None, :]
@@ -212,7 +212,7 @@ class _Search:
         groups = self.alone(writer, receiving, math.ceil(self.rate * float(self.working[reader, writer])))
         if groups is None or least is None:
             return
-        # A few more decode instances than needed remove the wait for a decode slot, so these are tried too.
+        # A few more decode instances than needed remove the wait for a decode slot, so larger numbers are tried too.
         groups = max(groups, fewest_beside(least))
         for count in range(groups, 2 * groups + 16):
             low, room = max(fewest_beside(count), least), limit - count * self.decoding[writer]
@@ -245,18 +245,19 @@ class _Search:
         return self.decoder(writer, receiving).keeping(self.targets, self.rate / count, self.scv, count)
 
     def _alone(self, writer: int, receiving: float, least: int) -> int | None:
-        """Fewest decode instances that meet the TPOT SLO."""
+        """Fewest decode instances of a layout that meet the TPOT SLO; None if no number does."""
         promised = replace(self.targets, ttft_seconds=math.inf)
         return fewest(
             lambda count: promised.first_violated(self.answers(writer, receiving, count)[1]) is None, least, _MOST
         )
 
 
-#: Number of bisections of the rate [1].
+#: Number of bisections in the search for a request rate [1].
 _HALVINGS = 24
-#: Factor by which the rate is reduced if the sum of both waits misses the SLO, and maximum number of reductions [1].
+#: Factor by which the rate is reduced if prefill and decode waits together miss the SLO, and maximum number of
+#: reductions [1].
 _LESS, _ATTEMPTS = 0.98, 60
-#: Search time per possible prefill instance, measured at 1 to 5 ms [s].
+#: Search time per possible prefill instance [s]; 1 to 5 ms were measured.
 _BUDGET_SECONDS = 5e-3
 
 
@@ -268,7 +269,7 @@ def largest(pools: Pools, means: Means, terms: DisaggregationTerms, *, least: fl
     pools : Pools
         Layouts of prefill and decode instances to choose from.
     means : Means
-        Limit for the whole deployment; it includes idle GPUs of rented machines.
+        Limit on GPUs, cost or power of the whole deployment, including idle GPUs of rented machines.
     terms : DisaggregationTerms
         SLOs, arrivals and maximum loads.
     least : float
@@ -278,8 +279,8 @@ def largest(pools: Pools, means: Means, terms: DisaggregationTerms, *, least: fl
     -------
     PooledFleet or None
         Best pair of layouts with numbers of instances; at equal rates, the pair with fewer instances. The load is the
-        largest that meets the SLOs and keeps prefill and decode instances below their maximum load. None if the largest
-        load does not exceed ``least``.
+        largest that meets the SLOs and keeps prefill and decode instances below their maximum load. The result is None
+        if the largest load does not exceed ``least``.
 
     Raises
     ------
@@ -290,9 +291,9 @@ def largest(pools: Pools, means: Means, terms: DisaggregationTerms, *, least: fl
 
     Notes
     -----
-    Pairs are evaluated in descending order of an upper bound on their rate, which assumes that instances are never
-    idle. The search ends when the bound is below the best result. Additional prefill instances increase the prefill
-    rate, but leave fewer GPUs for decoding. The best number is where both rates are equal.
+    Pairs of layouts are evaluated in descending order of an upper bound on their rate. The bound assumes that instances
+    are never idle. The search ends when the bound is below the best result. Additional prefill instances increase the
+    prefill rate, but leave fewer GPUs for decoding. The best number is where the prefill and decode rates are equal.
     """
     if "e2e" in terms.targets.given:
         sized = partial(largest, pools, means, least=least)
@@ -326,7 +327,7 @@ def _sizes(pool: PoolLayouts, means: Means) -> Array:
 
 
 def _rented(pools: Pools, means: Means, chips: tuple[int, ...]) -> float:
-    """Resources that prefill and decode GPUs use, in the unit of the limit; see :func:`rented`."""
+    """Resources that rented prefill and decode GPUs use, in the unit of the limit; see :func:`rented`."""
     sides = (pools.prefill.setup, pools.decode.setup)
     return sum(number * means.taken(setup) for number, setup in zip(chips, sides, strict=False))
 
@@ -337,7 +338,7 @@ def _check_machines(pools: Pools, means: Means, bounds: Array) -> None:
     Raises
     ------
     NothingFitsError
-        If no pair is within the limit; the message has the smallest number of GPUs that must be rented.
+        If no pair of a prefill and a decode instance is within the limit; the message has the GPUs to rent at least.
     """
     chips = [rented(pools, (int(reader), int(writer)), (1, 1)) for reader, writer in np.argwhere(bounds > 0.0)]
     if not any(_rented(pools, means, pair) <= means.amount for pair in chips):
@@ -378,7 +379,7 @@ def _bounds(pools: Pools, means: Means, terms: DisaggregationTerms) -> Array:
 
 
 class _Budget:
-    """Search for the largest rate within one resource limit."""
+    """Search for the largest request rate of a disaggregated deployment within one resource limit."""
 
     def __init__(self, pools: Pools, means: Means, terms: DisaggregationTerms) -> None:
         self.pools, self.means, self.terms = pools, means, terms
@@ -387,7 +388,7 @@ class _Budget:
         self.answers = cache(self._answers)
 
     def fleet(self, reader: int, writer: int) -> PooledFleet | None:
-        """Deployment of a pair of layouts with the best numbers of instances; None if no number meets the SLOs."""
+        """Deployment of a pair of layouts with the largest rate within the limit; None if no rate meets the SLOs."""
         receiving = float(self.pools.transfer.receiving_seconds[reader, writer])
         answers = self.answers(writer, receiving)
         size = tuple(
@@ -428,7 +429,7 @@ class _Budget:
         return _rented(self.pools, self.means, chips) <= self.given
 
     def _kept(self, layouts: tuple[int, int], instances: tuple[int, int], rate: float) -> PooledFleet | None:
-        """Deployment at the rate; at a lower rate if the sum of both waits misses the SLO."""
+        """Deployment at the rate, or at a lower rate if the rate misses the SLOs; None if all tried rates miss them."""
         for _ in range(_ATTEMPTS):
             terms = self.terms
             fleet = pools_under_load(
@@ -440,10 +441,11 @@ class _Budget:
         return None
 
     def _answers(self, writer: int, receiving: float) -> float:
-        """Largest rate of a decode instance within the TPOT SLO [1/s]; 0 if there is none."""
+        """Largest request rate of a decode instance within the TPOT SLO and its maximum load [1/s]; may be 0."""
         decode, targets, scv = self.decoder(writer, receiving), self.terms.targets, self.terms.arrival_scv
         most = self.terms.fullest * float(decode.requests_per_second[-1])
-        # The first estimate assumes that as many instances as possible share the load. A later evaluation corrects it.
+        # This estimate assumes the largest possible number of instances. A later evaluation with the actual number
+        # corrects it.
         count = max(int(self.given // _sizes(self.pools.decode, self.means)[writer]), 1)
 
         def kept(rate: float) -> bool:

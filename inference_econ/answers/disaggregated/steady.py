@@ -27,7 +27,7 @@ class SteadyPools:
     Attributes
     ----------
     pools : Pools
-        Layouts.
+        Prefill and decode layouts.
     longest_seconds : float
         Longest prefill time of a prompt that does not queue [s].
 
@@ -38,10 +38,9 @@ class SteadyPools:
     even fraction of a node. The smallest group within 10% of the lowest cost is used, because groups of unusual size,
     such as 13 GPUs, are not deployed.
 
-    In some groups, prefill instances cannot feed the full batch of the decode instances, which then run fewer requests.
-    A group with fewer decode requests is used if its cost per request is lower and it is not larger, or if it is 10%
-    cheaper. Without this rule, faster decode GPUs could require a larger group and raise the cost. The cost includes
-    idle GPUs.
+    In some groups, prefill instances cannot supply the full batch of the decode instances, which then run fewer
+    requests. Such a group is used if its cost per request is lower and it has no more GPUs, or if it is 10% cheaper.
+    Without this rule, faster decode GPUs could require a larger group and raise the cost. The cost includes idle GPUs.
     """
 
     pools: Pools
@@ -49,10 +48,10 @@ class SteadyPools:
 
     @cached_property
     def _chosen(self) -> tuple[Indices, Indices, Indices, Array]:
-        """Prefill layout, number of prefill instances, number of decode instances, and used share of the decode batch.
+        """Best groups: prefill layout, numbers of prefill and decode instances, and used share of the decode batch.
 
-        The share is below 1 if the prefill instances cannot feed the full batch. All arrays have shape (m, k). The
-        numbers of instances are 0 where no group is possible.
+        All arrays have one entry per decode layout and batch, shape (m, k). The share is below 1 if the prefill
+        instances cannot supply the full batch. The numbers of instances are 0 where no group is possible.
         """
         pools = self.pools
         rate = pools.decode.states.requests_per_second
@@ -101,10 +100,10 @@ class SteadyPools:
 
     @cached_property
     def paid_chips(self) -> Array:
-        """Number of decode GPUs that have the cost of each group, shape (n, k) [1].
+        """Number of decode GPUs with the same cost as all GPUs of each group, shape (n, k) [1].
 
-        If prefill and decode use the same kind of GPU, this is the number of all GPUs. The number is NaN if there is no
-        group.
+        If prefill and decode use the same kind of GPU, this is the number of all GPUs. The number is NaN where no group
+        is possible.
         """
         prefill, readers, *_ = self._chosen
         chips = readers * self.pools.prefill.accelerators[prefill]
@@ -112,7 +111,7 @@ class SteadyPools:
 
     @cached_property
     def seen(self) -> tuple[Array, Array, Array, Array, Array]:
-        """TPOT, request rate, number of GPUs, concurrent decode requests, and batch of each prefill/decode group.
+        """TPOT [s], request rate [1/s], GPUs [1], concurrent decode requests [1] and decode batch [1] of each group.
 
         The values are NaN where no group is possible.
         """
@@ -134,7 +133,10 @@ class SteadyPools:
         return tpot, rates, np.where(possible, chips, np.nan), flight, batch
 
     def ttft_seconds(self, rows: Indices, columns: Indices) -> Array:
-        """Mean TTFT of the given states, including queueing [s]; NaN where no group is possible."""
+        """Mean TTFT at the given decode layouts (rows) and batches (columns), including queueing [s].
+
+        The TTFT is NaN where no group is possible.
+        """
         prefill, readers, *_ = (chosen[rows, columns] for chosen in self._chosen)
         rates = self.seen[1][rows, columns]
         seconds = np.full(rates.shape, np.nan)
@@ -147,11 +149,11 @@ class SteadyPools:
         return seconds
 
     def reading_rows(self, rows: Indices, columns: Indices) -> Indices:
-        """Indices of the prefill layouts of the given states."""
+        """Indices of the prefill layouts that are used at the given decode layouts (rows) and batches (columns)."""
         return self._chosen[0][rows, columns]
 
     def instances_at(self, rows: Indices, columns: Indices) -> list[tuple[int, int]]:
-        """Numbers of prefill and decode instances in the given states [1]."""
+        """Numbers of prefill and decode instances at the given decode layouts (rows) and batches (columns) [1]."""
         _, readers, decoders, _ = self._chosen
         return list(zip(readers[rows, columns].tolist(), decoders[rows, columns].tolist(), strict=True))
 
@@ -159,15 +161,15 @@ class SteadyPools:
 def _instances(
     wanted: Array, reading: Array, decoding: Array, whole: tuple[int, ...], most: int, relative_price: float = 1.0
 ) -> tuple[Indices, Indices, Array]:
-    """Numbers of prefill and decode instances for each wanted ratio, and the reached share of this ratio.
+    """Numbers of prefill and decode instances for each wanted ratio, and the share of the wanted ratio that is reached.
 
-    Shape (m, k) each. The share is 1 if the group with the lowest cost per request reaches the wanted ratio. The share
-    is less than 1 if this group has a smaller ratio. The numbers are 0 if there is no group.
+    All arrays have shape (m, k). The wanted ratio is a number of prefill instances per decode instance. The share is
+    below 1 if the group with the lowest cost per request has a smaller ratio. The numbers are 0 if there is no group.
 
     ``reading`` and ``decoding`` are the numbers of GPUs in a prefill instance and in a decode instance, shape (m,).
-    ``whole`` is the number of GPUs in a node. ``whole`` has one entry if prefill and decode instances share nodes, else
-    one entry for each kind. ``most`` is the maximum number of GPUs in a group. ``relative_price`` is the price of a
-    prefill GPU divided by the price of a decode GPU.
+    ``whole`` has the number of GPUs in a node: one entry if prefill and decode instances share nodes, else one entry
+    for prefill and one for decode. ``most`` is the maximum number of GPUs in a group. ``relative_price`` is the price
+    of a prefill GPU divided by the price of a decode GPU.
     """
     counts, fed = np.zeros((*wanted.shape, 2), dtype=np.intp), np.ones(wanted.shape)
     for row, sizes in enumerate(zip(reading.tolist(), decoding.tolist(), strict=True)):
@@ -184,36 +186,41 @@ def _instances(
 
 
 class _Groups(NamedTuple):
-    """Prefill/decode groups, one per ratio; arrays of shape (n,), or (n + 1,) with a last entry for larger ratios."""
+    """Prefill/decode groups, one per ratio of prefill to decode instances.
+
+    Arrays have shape (n,), or shape (n + 1,) with a last entry for wanted ratios above the largest ratio.
+    """
 
     ratios: Array
     """Number of prefill instances per decode instance, ascending [1]."""
     instances: Indices
     """Numbers of prefill and decode instances in the group that is used for each ratio, shape (n, 2) [1].
 
-    The group may have a larger ratio, if it is smaller.
+    The group may have a larger ratio if it has fewer GPUs.
     """
     chips: Array
-    """Number of GPUs in that group per decode instance, shape (n + 1,) [1]; infinite for larger ratios.
+    """GPUs of the group in ``instances`` per decode instance, shape (n + 1,) [1]; infinite in the last entry.
 
     Prefill GPUs are converted to decode GPUs of equal cost.
     """
     before: Indices
-    """Index of a smaller ratio: the one with the lowest cost at full prefill load, shape (n + 1,)."""
+    """Index of the smaller ratio that has the lowest cost per request at full prefill load, shape (n + 1,)."""
     filled: Array
-    """Number of GPUs in the group divided by its ratio, shape (n + 1,) [1].
+    """GPUs of the group in ``before`` per prefill instance, shape (n + 1,) [1].
 
-    A larger group has a surcharge of the amount that it must save to be used.
+    Prefill GPUs are converted to decode GPUs of equal cost. For a group with more GPUs, the value is increased by the
+    share of the cost that it must save to be used.
     """
 
 
 @cache
 def _groups(reading: float, decoding: float, whole: tuple[int, ...], most: int, relative_price: float) -> _Groups:
-    """Prefill/decode groups for given instance sizes [GPUs].
+    """List the prefill/decode groups for given sizes of a prefill and a decode instance [GPUs].
 
     A group occupies one or more full nodes, or an even fraction of a node, and has at most ``most`` GPUs. If prefill
-    and decode instances do not share nodes, this rule applies to each kind. A group has at most ``MOST_RATIO``
-    instances of each kind. Among groups with a similar cost per decode instance, the smallest is used.
+    and decode instances do not share nodes, this rule applies to the prefill GPUs and to the decode GPUs. A group has
+    at most ``MOST_RATIO`` prefill instances, and at most ``MOST_RATIO`` decode instances. Among groups with a similar
+    cost per decode instance, the group with the fewest GPUs is used.
     """
     numbers = np.array(list(product(range(1, MOST_RATIO + 1), repeat=2)), dtype=np.intp)
     sides = numbers * np.array([reading, decoding])

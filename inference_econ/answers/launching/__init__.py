@@ -1,1 +1,1 @@
-"""Launch plans: engine instances with their options, and the load test that compares them with the prediction."""
+"""Launch plans: engine instances with their options, and a load test that checks the prediction."""

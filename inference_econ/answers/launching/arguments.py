@@ -1,4 +1,4 @@
-"""Engine options for layouts and formats."""
+"""Command-line options of each engine for the layout, formats and limits of an instance."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from inference_econ.serving import Service
 _VLLM_CAPTURES = 512
 #: 16-bit formats, which engines can quantize at load time.
 _WIDE = ("bf16", "fp16")
-#: Name of an unquantized KV cache in vLLM and SGLang.
+#: Value of the option for an unquantized KV cache in vLLM and SGLang.
 _SIXTEEN_BITS = "bfloat16"
 #: Command under which the keys of TensorRT-LLM's configuration file are recorded.
 _FILE = "trtllm-serve config"
@@ -31,7 +31,7 @@ Written = tuple[dict[str, Any], dict[str, Any]]
 def written(
     engine: LaunchEngine, service: Service, limits: InstanceLimits, served: Weights, role: Role = "both"
 ) -> Written:
-    """Command-line options and configuration file of an instance.
+    """Create the command-line options and the configuration file of an instance.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def written(
 
 
 def _kernels(engine: LaunchEngine, service: Service) -> Written:
-    """Kernel options of the instance's recipe, if the engine version has them."""
+    """Kernel options from the recipe of the instance; options that the engine version lacks are left out."""
     setup, speculation = service.setup, service.speculation
     proposer, drafts = (None, None) if speculation is None else (speculation.proposer, speculation.longest)
     practice = practice_of(engine.name, setup.model, setup.hardware, setup.precision, proposer, drafts)
@@ -97,12 +97,12 @@ def _kernels(engine: LaunchEngine, service: Service) -> Written:
 
 
 def _adapters(engine: LaunchEngine, setup: Setup) -> Written:
-    """Options for LoRA adapters; the maximum rank is the smallest one of the engine that is large enough.
+    """Options for LoRA adapters. The maximum rank is the smallest supported rank that is large enough.
 
     Raises
     ------
     InputError
-        If no rank of the engine is large enough.
+        If no rank that the engine supports is large enough.
     """
     wanted = setup.assumptions.adapters
     if not wanted.loras:
@@ -121,7 +121,7 @@ def _adapters(engine: LaunchEngine, setup: Setup) -> Written:
 
 
 def _turns(engine: LaunchEngine, service: Service, limits: InstanceLimits, role: Role) -> dict[str, Any]:
-    """Options for two-batch overlap, if it speeds up full prefill or decode steps."""
+    """Options for two-batch overlap; empty unless the overlap speeds up full prefill or decode steps."""
     facts = ServingEngine(engine.name, catalog.engine(engine.name).at(engine.options.version))
     setup, plans = replace(service.setup, engines=(facts,)), service.plans
     whole = replace(setup, assumptions=setup.assumptions.changed({"network.two_batch_overlap": "never"}))
@@ -142,12 +142,12 @@ def _turns(engine: LaunchEngine, service: Service, limits: InstanceLimits, role:
 
 
 def _of_role(engine: LaunchEngine, role: Role, limits: InstanceLimits) -> Written:
-    """Options and configuration keys of an instance with only prefill, or with only decode.
+    """Options and configuration keys of a prefill instance or a decode instance; empty for an aggregated instance.
 
     Raises
     ------
     InputError
-        If the engine cannot transfer a KV cache to another server.
+        If the engine cannot transfer a KV cache between servers.
     """
     if role == "both":
         return {}, {}
@@ -157,7 +157,8 @@ def _of_role(engine: LaunchEngine, role: Role, limits: InstanceLimits) -> Writte
     if engine.name == "sglang":
         return {"--disaggregation-mode": role, "--disaggregation-transfer-backend": "nixl"}, {}
     if engine.name == "trtllm":
-        # Buffers fit the longest request. Prefill runs without the overlap scheduler, which only speeds up decoding.
+        # Transfer buffers fit the longest request. Prefill runs without the overlap scheduler, which only speeds up
+        # decoding.
         ahead = {"disable_overlap_scheduler": True} if role == "prefill" else {}
         transfer = {"backend": "DEFAULT", "max_tokens_in_buffer": limits.tokens}
         return {}, {**ahead, "cache_transceiver_config": transfer}
@@ -165,7 +166,7 @@ def _of_role(engine: LaunchEngine, role: Role, limits: InstanceLimits) -> Writte
 
 
 def _format(engine: LaunchEngine, service: Service, *, own_weights: bool) -> str | None:
-    """Value of the engine's option for the weight format; None if the weights define the format.
+    """Value of the engine's option for the weight format; None if the checkpoint already has the requested format.
 
     Raises
     ------
@@ -202,9 +203,9 @@ def _cache(engine: LaunchEngine, service: Service) -> str:
 
 
 def _told_cache(engine: LaunchEngine, service: Service, served: Weights) -> str | None:
-    """Value of the KV-cache option of vLLM and SGLang; None if the default ``auto`` gives the priced format.
+    """Value of the KV-cache option of vLLM and SGLang; None if their default ``auto`` gives the predicted format.
 
-    For quantized weights that include KV-cache scales, the default would use a narrower cache format.
+    If a quantized checkpoint includes KV-cache scales, ``auto`` would select a narrower format than predicted.
     """
     cache = _cache(engine, service)
     if cache != "auto":
@@ -223,7 +224,7 @@ def _vllm(
     served: Weights,
     weights: str | None,
 ) -> Written:
-    """Options of vLLM: experts are distributed over all DP x TP ranks, or each expert is split over them."""
+    """Options of vLLM. Full experts are distributed over all DP x TP ranks, or each expert is split over all ranks."""
     if degrees.ep not in (1, degrees.stage):
         raise InputError(
             f"{engine.label} has no {degrees.text}: its experts lie on all {degrees.stage} ranks of DP x TP or each is "
@@ -332,8 +333,11 @@ def _trtllm(
     served: Weights,
     weights: str | None,
 ) -> Written:
-    """Options of TensorRT-LLM: attention is split over all ranks of a stage, or not split."""
-    del weights  # it does not quantize at load time
+    """Options of TensorRT-LLM.
+
+    Attention is split over all ranks of a pipeline stage, or runs data-parallel on each rank.
+    """
+    del weights  # TensorRT-LLM does not quantize at load time
     if degrees.dp > 1 and degrees.tp > 1:
         raise InputError(
             f"{engine.label} has no {degrees.text}: its attention is cut over all {degrees.stage} ranks or over none; "
@@ -399,8 +403,11 @@ def _llama_cpp(
     served: Weights,
     weights: str | None,
 ) -> Written:
-    """Options of llama-server, which splits layers or tensors of a GGUF file over GPUs. Requests share one cache."""
-    del weights  # it does not quantize at load time
+    """Options of llama-server, which splits layers or tensors of a GGUF file over GPUs.
+
+    All requests share one KV cache.
+    """
+    del weights  # llama.cpp does not quantize at load time
     _check_plain(engine, service, degrees)
     if degrees.ep > 1 or (degrees.tp > 1 and degrees.pp > 1):
         raise InputError(
@@ -415,7 +422,7 @@ def _llama_cpp(
     on_cpu = service.setup.assumptions.cpu.layers
     chosen: dict[str | None, Any] = {
         "--model" if file else "--hf-repo": model if file else f"{model}:{tag}",
-        # The output layer counts, and comes to the GPU first.
+        # llama.cpp counts the output layer as a layer, and places it on the GPU first.
         "--n-gpu-layers": service.setup.model.layers + 1 - on_cpu if on_cpu else "all",
         "--split-mode": None if degrees.stage * degrees.pp == 1 else "tensor" if degrees.tp > 1 else "layer",
         "--ctx-size": min(held, limits.tokens * limits.sequences),
@@ -436,8 +443,8 @@ def _mlx(
     served: Weights,
     weights: str | None,
 ) -> Written:
-    """Options of mlx_lm.server: one Mac, and caches that grow on demand."""
-    del weights  # it does not quantize at load time
+    """Options of mlx_lm.server, which runs on one Mac and allocates KV caches on demand."""
+    del weights  # MLX does not quantize at load time
     _check_plain(engine, service, degrees)
     if service.accelerators > 1:
         raise InputError(f"{engine.label} is started on one Mac here, got {degrees.text}", option="tp")
@@ -449,7 +456,7 @@ def _mlx(
 
 
 def _check_plain(engine: LaunchEngine, service: Service, degrees: LaunchDegrees) -> None:
-    """Reject speculation and split caches for engines whose launch does not support them."""
+    """Reject speculation and decode-context parallelism for engines that cannot be launched with them."""
     if service.speculation is not None or degrees.dcp > 1:
         raise InputError(
             f"{engine.label} is started without speculation and --dcp here; use --no-speculation",
@@ -458,7 +465,7 @@ def _check_plain(engine: LaunchEngine, service: Service, degrees: LaunchDegrees)
 
 
 def _draft(engine: LaunchEngine, service: Service, speculation: Speculation, served: Weights) -> str:
-    """Location of the weights of the draft model or head.
+    """Hugging Face id or path of the draft model or EAGLE head.
 
     Raises
     ------
@@ -488,7 +495,7 @@ def _draft(engine: LaunchEngine, service: Service, speculation: Speculation, ser
 
 
 def _captured(sequences: int) -> int:
-    """Number of tokens in the largest step with a CUDA graph [1]; engines pad it to a multiple of eight."""
+    """Batch of the largest decode step with a CUDA graph [1], which engines pad to a multiple of eight."""
     return max(1, math.ceil(sequences / 8) * 8) if sequences > 8 else sequences
 
 
@@ -498,7 +505,7 @@ def _down(share: float) -> float:
 
 
 def _given(chosen: dict[str | None, Any]) -> dict[str, Any]:
-    """Options that have a value."""
+    """Remove the options that have no value or are not supported."""
     return {name: value for name, value in chosen.items() if name is not None and value is not None}
 
 

@@ -1,4 +1,4 @@
-"""Options and configuration file of an engine instance that is ready to launch."""
+"""An engine instance that is ready to launch: its limits, command line and configuration file."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ class Room:
     usable: float
     """Memory for weights, workspace and KV cache [B]."""
     weights: float
-    """Weights [B]."""
+    """Size of the weights [B]."""
     workspace: float
     """Activations of the largest step, and memory that the engine reserves [B]."""
     request: float
     """KV cache of one request of maximum length [B]."""
     graphs: float
-    """CUDA graphs; they are outside the usable memory [B]."""
+    """Memory of CUDA graphs, which is outside the usable memory [B]."""
 
     @property
     def cache(self) -> float:
-        """Memory that is left for the KV cache [B]."""
+        """Memory that weights and workspace leave for the KV cache [B]."""
         return self.usable - self.weights - self.workspace
 
 
 def captured(sequences: int) -> int:
-    """Number of CUDA graphs that an engine captures for decode steps, up to a batch size [1].
+    """Number of CUDA graphs that an engine captures for decode steps of at most ``sequences`` sequences [1].
 
     Examples
     --------
@@ -56,7 +56,7 @@ def captured(sequences: int) -> int:
 
 
 def room(service: Service, tokens: int, graph_bytes: float) -> Room:
-    """Compute the memory that an instance needs to start.
+    """Compute the memory of each GPU that an instance uses before the first request.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def room(service: Service, tokens: int, graph_bytes: float) -> Room:
     held, workspace = (
         float(np.ravel(value)[0]) / service.accelerators for value in (needed.weight_bytes, needed.workspace_bytes)
     )
-    # Reserved memory is per GPU already, unlike the totals above.
+    # Reserved memory is per GPU, unlike the totals above.
     kept = float(np.ravel(memory.reserved_bytes(full, service.setup.assumptions.capacity))[0])
     return Room(hbm, usable, held, workspace + kept, _request_bytes(service, tokens), graphs)
 
@@ -91,7 +91,7 @@ def groups(service: Service) -> int:
 
 
 def _request_bytes(service: Service, tokens: int) -> float:
-    """KV cache of one request on each GPU of its attention group [B]."""
+    """KV-cache size of one request on each GPU of its attention group [B]."""
     setup = replace(service.setup, context=float(tokens), spread=0.0, shared_prefix=0.0)
     stages = float(service.plans.pp[0]) if setup.assumptions.capacity.kv == "micro_batch" else 1.0
     lone = replace(service.plans, batch=np.array([groups(service) * stages]))
@@ -100,7 +100,7 @@ def _request_bytes(service: Service, tokens: int) -> float:
 
 
 def check(service: Service, needed: Room, tokens: int) -> None:
-    """Reject an instance that would not start.
+    """Reject an instance that would not start for lack of memory.
 
     Raises
     ------
@@ -122,9 +122,9 @@ def check(service: Service, needed: Room, tokens: int) -> None:
     )
 
 
-#: Slack of the maximum request length: a share of it, and a minimum [1, tokens].
+#: Slack that is added to the longest request: a share of its length, and a minimum [1, tokens].
 _ROOM, _LEAST_ROOM = 0.05, 64
-#: Role of an instance: whole requests, prefill only, or decode only.
+#: Role of an instance: ``both`` for an aggregated instance, else prefill only or decode only.
 Role = Literal["both", "prefill", "decode"]
 #: Configuration file of a TensorRT-LLM instance.
 CONFIG = "engine.yaml"
@@ -143,14 +143,14 @@ class Expanded(str):
 
 @dataclass(frozen=True, slots=True)
 class LaunchEngine:
-    """Engine at a version.
+    """Engine at one version, with its options.
 
     Attributes
     ----------
     name : str
         ``vllm``, ``sglang``, ``trtllm``, ``llama_cpp`` or ``mlx``.
     options : EngineOptions
-        Options of its commands.
+        Options of the engine's commands.
     launch : EngineLaunch
         Start instructions for the engine.
     named_image : str or None
@@ -164,12 +164,12 @@ class LaunchEngine:
 
     @property
     def label(self) -> str:
-        """Name and version."""
+        """Name and version of the engine."""
         return f"{self.launch.name} {self.options.version}"
 
     @property
     def image(self) -> str:
-        """Container image: the named one, or the image of the engine version. Empty if neither exists."""
+        """Container image: the image that the user named, else the image of the engine version; may be empty."""
         return self.named_image or (self.launch.image or "").format(version=self.options.version)
 
     def first(self, *names: str) -> str | None:
@@ -233,7 +233,7 @@ class LaunchDegrees:
 
 @dataclass(frozen=True, slots=True)
 class InstanceLimits:
-    """Limits of an instance at launch.
+    """Limits that an instance is started with.
 
     Attributes
     ----------
@@ -254,10 +254,10 @@ class InstanceLimits:
 
     @classmethod
     def of(cls, service: Service, engine: LaunchEngine, role: Role, longest: int | None = None) -> InstanceLimits:
-        """Limits that allow the request lengths plus some slack, or a given longest request [tokens].
+        """Compute the limits that allow the request lengths plus some slack, or a given longest request [tokens].
 
-        Requests of a mean length must be within the model's maximum context. The engine rejects requests of a
-        distribution that exceed this context. For sessions, the concurrency limit equals the limit in their simulation.
+        A request of mean length must be within the model's maximum context. The engine will reject longer requests that
+        exceed this context. For workloads with sessions, the concurrency limit is the limit of the simulation.
 
         Raises
         ------
@@ -279,7 +279,7 @@ class InstanceLimits:
         check(service, needed, tokens)
         chunk = int(service.setup.assumptions.serving.prefill_chunk) or tokens
         drafted = 0 if service.speculation is None else service.speculation.longest
-        # The prefill limit was priced without decode tokens. Add room for them if the engine counts both.
+        # The predicted prefill limit excludes decode tokens. Add decode tokens if the engine's limit includes them.
         counted = catalog.engine(engine.name).at(engine.options.version).decoding_in_step_tokens
         decoding = 0 if role == "prefill" or not counted else sequences * (1 + drafted)
         return cls(tokens, sequences, chunk + decoding if role == "both" else max(chunk, decoding), needed)
@@ -287,7 +287,7 @@ class InstanceLimits:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One instance of an engine.
+    """Engine instance with its command line and configuration file.
 
     Attributes
     ----------
@@ -308,7 +308,7 @@ class Instance:
     role : str
         Role of the instance: aggregated, prefill or decode.
     variant : str
-        Text that distinguishes the instance from instances on other GPUs; empty if there are none.
+        Text that distinguishes the instance from instances on other GPUs; empty if all GPUs are of one kind.
     """
 
     engine: LaunchEngine
@@ -328,7 +328,7 @@ class Instance:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Command line, with program and configuration file."""
+        """Words of the command line that starts the instance."""
         option = self.engine.first("--config", "--extra_llm_api_options")
         reading = [option, CONFIG] if self.file and option is not None else []
         return (*self.engine.launch.program, *words(self.arguments), *reading)
@@ -348,7 +348,7 @@ class Instance:
 
 
 def words(arguments: Arguments) -> list[str]:
-    """Options and values as words of a command line; option names without dashes are positional arguments.
+    """Convert options and values to words of a command line. A name without dashes is a positional argument.
 
     Examples
     --------
@@ -374,14 +374,14 @@ def _values(value: object) -> Sequence[str]:
     return (f"{value:g}" if isinstance(value, float) else str(value),)
 
 
-#: Options, and contents of the configuration file.
+#: Command-line options, and contents of the configuration file.
 Told = tuple[dict[str, Any], dict[str, Any]]
 
 
 def priced(service: Service, role: Role) -> int:
-    """Maximum number of decode steps by which prefill is delayed, as assumed in the price [1].
+    """Maximum number of decode steps by which the prediction delays prefill [1].
 
-    Prefill instances, decode instances and instances with one DP rank do not delay prefill.
+    It is 0 for prefill instances, decode instances, and instances with one attention-DP rank.
     """
     return round(service.setup.held_steps) if groups(service) > 1 and role == "both" else 0
 
@@ -389,7 +389,7 @@ def priced(service: Service, role: Role) -> int:
 def told(engine: LaunchEngine, steps: int, stages: int, speculation: Speculation | None) -> Told:
     """Options and configuration keys that make an engine delay prefill until each DP rank has a prompt.
 
-    Both are empty if the engine cannot delay prefill.
+    Options and keys are empty if the engine cannot delay prefill.
 
     Parameters
     ----------
@@ -407,7 +407,7 @@ def told(engine: LaunchEngine, steps: int, stages: int, speculation: Speculation
 
 
 def remark(instance: Instance) -> str | None:
-    """Note on an instance without prefill delay, if the price assumes one."""
+    """Note that an engine cannot delay prefill although the prediction assumes a delay; None otherwise."""
     service, steps = instance.service, priced(instance.service, instance.role)
     if not steps or any(told(instance.engine, steps, LaunchDegrees.of(service).pp, service.speculation)):
         return None
@@ -432,7 +432,7 @@ def _sglang(engine: LaunchEngine, steps: int, stages: int, speculation: Speculat
 def _trtllm(engine: LaunchEngine, steps: int, stages: int, speculation: Speculation | None) -> Told:
     """TensorRT-LLM options: prefill starts when every DP rank has a prompt.
 
-    A longer wait for more prompts is not part of the price.
+    TensorRT-LLM could wait for more prompts per rank; the prediction does not assume this.
     """
     del stages, speculation
     if not engine.options.has("trtllm-serve config", "attention_dp_config.enable_balance"):
@@ -446,13 +446,13 @@ _TELLING: Mapping[str, Callable[[LaunchEngine, int, int, Speculation | None], To
     "trtllm": _trtllm,
 }
 
-#: Ports at which the machines of an instance connect [1].
+#: Ports over which the machines of an instance connect: in general, and for data-parallel ranks of vLLM [1].
 _MEETING, _DATA_PARALLEL = 29500, 13345
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceMachine:
-    """One machine of an instance.
+    """One machine of an instance that spans several machines.
 
     Attributes
     ----------
@@ -498,7 +498,7 @@ def machines(instance: Instance, size: int) -> int:
 
 
 def commands_per_machine(instance: Instance, size: int, machine: InstanceMachine) -> list[str]:
-    """Words of the command for one machine of an instance that spans several machines."""
+    """Options that each machine of an instance needs if the instance spans several machines."""
     count = instance.accelerators // size
     if instance.engine.name == "sglang":
         address = {"--dist-init-addr": Expanded(f"{machine.leader}:{_MEETING}")}
@@ -518,5 +518,5 @@ def commands_per_machine(instance: Instance, size: int, machine: InstanceMachine
 
 
 def headless(instance: Instance, rank: str) -> str | None:
-    """Option that stops vLLM from serving requests on all machines except the first; None for other engines."""
+    """Shell text for vLLM that adds ``--headless`` on all machines except the first; None for other engines."""
     return f'$([ "{rank}" = 0 ] || echo --headless)' if instance.engine.name == "vllm" else None

@@ -27,19 +27,20 @@ from inference_econ.serving import STATISTICS, Service
 
 #: Load generators with recorded options.
 Generator = Literal["vllm", "aiperf", "guidellm"]
-#: Duration of a run at a rate [s], rounds of a run at a concurrency [1], and minimum requests of a run [1].
+#: Duration of a load test at a request rate [s], requests per concurrent request in a test at a concurrency [1], and
+#: minimum number of requests in a test [1].
 _SECONDS, _ROUNDS, _LEAST = 180.0, 10, 100
-#: Option that lists percentiles.
+#: Option of vLLM's load generator that lists percentiles.
 _PERCENTILES = "--metric-percentiles"
 #: Largest spread of lengths around their mean in vLLM's generator, relative to the mean [1].
 _MOST_SPREAD = 0.99
-#: File with the results of a run.
+#: File to which the load generator writes its results.
 RESULT = "result.json"
 
 
-#: Quantity that a run compares with its prediction.
+#: Quantity for which a load test compares the measurement with the prediction.
 Measure = Literal["ttft", "tpot", "e2e", "throughput"]
-#: Name, unit, and units per base unit of each quantity.
+#: Display name, display unit, and factor from base units of each quantity.
 UNITS: dict[Measure, tuple[str, str, float]] = {
     "ttft": ("TTFT", "ms", 1e3),
     "tpot": ("TPOT", "ms", 1e3),
@@ -50,7 +51,7 @@ UNITS: dict[Measure, tuple[str, str, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Predicted value of one quantity, with its interval and SLO."""
+    """Predicted value of one quantity under a load, with its interval and SLO."""
 
     measure: Measure
     """``ttft`` [s], ``tpot`` [s], ``e2e`` [s] or ``throughput`` [output tokens/s]."""
@@ -59,9 +60,9 @@ class Expected:
     value: float
     """Predicted value."""
     low: float | None = None
-    """Lower end of its 80% interval; None if unknown."""
+    """Lower end of the 80% interval of the quantity; None if unknown."""
     high: float | None = None
-    """Upper end of its 80% interval; None if unknown."""
+    """Upper end of the 80% interval of the quantity; None if unknown."""
     promised: float | None = None
     """SLO on the quantity; None without an SLO."""
 
@@ -85,13 +86,13 @@ class OfferedLoad:
 
     @property
     def requests(self) -> int:
-        """Number of requests in a run [1]."""
+        """Number of requests that the load generator sends in a load test [1]."""
         wanted = (self.requests_per_second or 0.0) * _SECONDS + (self.concurrency or 0) * _ROUNDS
         return max(_LEAST, math.ceil(wanted))
 
     @property
     def text(self) -> str:
-        """Load as text."""
+        """Describe the load as text."""
         if self.concurrency is not None:
             return f"{self.concurrency} requests under way"
         return f"{self.requests_per_second:.4g} requests/s"
@@ -99,7 +100,7 @@ class OfferedLoad:
 
 @dataclass(frozen=True, slots=True)
 class LoadTestRun:
-    """Run of a load generator."""
+    """Load test: a command of a load generator with its options."""
 
     options: EngineOptions
     """Options of the load generator's command."""
@@ -110,7 +111,7 @@ class LoadTestRun:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Command line."""
+        """Words of the command line."""
         return (*self.command.split(), *words(self.arguments))
 
     def check(self) -> None:
@@ -127,7 +128,7 @@ def run(
     server: str = "",
     statistics: Collection[str] = (),
 ) -> LoadTestRun:
-    """Create the run of a load generator against a server.
+    """Create the command for a load test of a server.
 
     Parameters
     ----------
@@ -142,9 +143,9 @@ def run(
     load : OfferedLoad
         Load.
     server : str
-        vLLM version of the server, whose load generator is used; empty for the newest recorded version.
+        vLLM version of the server, which includes the load generator; empty for the newest recorded version.
     statistics : collection of str
-        Predicted statistics (means and percentiles) that the generator reports, if it supports them.
+        Predicted statistics (mean and percentiles) that the load generator should report, if it supports them.
 
     Raises
     ------
@@ -170,8 +171,8 @@ _COMMANDS = ("vllm bench serve", "aiperf profile", "guidellm run")
 
 def _vllm(options: EngineOptions, model: str, url: str, requests: Requests, load: OfferedLoad) -> dict[str, Any]:
     isl, prefix = requests.isl.mean, round(requests.cached)
-    # Largest spread of lengths over their mean: of prompts after their prefix, and of outputs. Versions with one option
-    # for both get the smaller value.
+    # Half width of the length distribution relative to its mean, for prompts without their prefix and for outputs.
+    # Versions with one option for both get the smaller value.
     output = _half_width(requests.osl) / requests.osl.mean
     widths = {"input": _half_width(requests.isl) / (isl - prefix), "output": output}
     ratios = {name: round(min(width, _MOST_SPREAD), 3) for name, width in widths.items()}
@@ -241,7 +242,7 @@ def _guidellm(options: EngineOptions, model: str, url: str, requests: Requests, 
         profile = f"kind={_arrivals(load)},rate={load.requests_per_second:g}"
     lengths = ",".join((_guided("prompt_tokens", requests.isl), _guided("output_tokens", requests.osl)))
     return {
-        # Concatenation keeps an address that a shell expands.
+        # The type of ``url`` is kept, because an ``Expanded`` address must stay a shell expression.
         "--backend": type(url)(f"kind=openai_http,target={url},model={model}"),
         "--profile": profile,
         "--data": f"kind=synthetic_text,{lengths}",
@@ -251,7 +252,10 @@ def _guidellm(options: EngineOptions, model: str, url: str, requests: Requests, 
 
 
 def _guided(name: str, length: Length) -> str:
-    """Length in GuideLLM's syntax, which does not accept a standard deviation of 0."""
+    """Distribution of a length in GuideLLM's syntax.
+
+    A constant length has no standard deviation, because GuideLLM rejects 0.
+    """
     if round(_deviation(length)) == 0:
         return f"{name}={round(length.mean)}"
     least = 1 if length.kind == "lognormal" else round(length.least)
@@ -265,12 +269,12 @@ def _deviation(length: Length) -> float:
 
 
 def _arrivals(load: OfferedLoad) -> str:
-    """Generator options for arrivals at a rate.
+    """Name of the arrival process in AIPerf and GuideLLM: ``constant`` or ``poisson``.
 
     Raises
     ------
     InputError
-        If the generator does not support such arrivals.
+        If the arrivals are neither constant nor Poisson.
     """
     shapes = {0.0: "constant", 1.0: "poisson"}
     if load.arrival_scv not in shapes:
@@ -287,13 +291,13 @@ _ARGUMENTS: Mapping[str, Callable[[EngineOptions, str, str, Requests, OfferedLoa
     "guidellm": _guidellm,
 }
 
-#: Engines that can be launched, the most common first.
+#: Engines that can be launched, the most widely used first.
 ENGINES = ("vllm", "sglang", "trtllm", "llama_cpp", "mlx")
 
 
 @dataclass(frozen=True, slots=True)
 class PlanPart:
-    """Equal instances of a deployment."""
+    """Equal instances of a deployment: aggregated, prefill or decode."""
 
     service: Service
     """One instance."""
@@ -312,13 +316,13 @@ class Start:
     Attributes
     ----------
     parts : sequence of PlanPart
-        One entry per kind of instance: prefill, decode, or aggregated.
+        Instances, one entry per role (prefill, decode or aggregated).
     load : OfferedLoad
-        Total load.
+        Total load of the deployment.
     expected : sequence of Expected
-        Predicted values under that load.
+        Predicted values under the total load.
     pick : str
-        Deployment that was selected from a result, as text.
+        Text that states which deployment of a result was selected.
     said : sequence of str
         Notes for the operator.
     """
@@ -337,11 +341,12 @@ class Scaling:
     Attributes
     ----------
     least, most : int
-        Minimum and maximum instances [1].
+        Minimum and maximum number of instances [1].
     metric : str
-        Target metric: ``in_flight`` requests, queued ones included, or their ``rate``.
+        Target metric: ``in_flight`` for concurrent requests (queued requests included), or ``rate`` for the request
+        rate.
     per_instance, before : float
-        Target of the metric per instance, and load that cheaper instances serve first [1, or 1/s].
+        Target value of the metric per instance, and value that cheaper instances serve first [1, or 1/s].
     polling_seconds, scale_down_seconds : float
         Polling interval, and delay before an instance is removed [s].
     dollars_per_hour : float
@@ -368,15 +373,15 @@ class LaunchPlan:
     Attributes
     ----------
     instances : sequence of Instance
-        Instances, one entry per kind.
+        Instances, one entry per role or kind of GPU.
     load : OfferedLoad
         Total load.
     expected : sequence of Expected
-        Predicted values under that load.
+        Predicted values under the total load.
     generator : str
         Load generator.
     pick : str
-        How the deployment was selected, as text.
+        Text that states which deployment was selected, and how.
     asked : Speculation or None
         Speculation method of the query. Instances use it only where it is faster under the load.
     scaling : Scaling or None
@@ -420,19 +425,19 @@ class LaunchPlan:
 
 
 def engine(name: str, version: str | None = None, image: str | None = None) -> LaunchEngine:
-    """Engine at a recorded version, by default the newest; optionally with another container image.
+    """Look up an engine at a recorded version, by default the newest version.
 
     Raises
     ------
     InputError
-        If the engine or version has no recorded options, or the image name is empty.
+        If the engine or version has no recorded options, or the image name is not valid.
     """
     _check_named("image", image, "the name of a container image")
     return LaunchEngine(name, launch_options.options(name, version), launch_options.launch(name), image)
 
 
 def usual_engine(engines: str) -> str | None:
-    """Most frequent engine in a comma-separated list; None if the list has no engine that can be launched."""
+    """First engine of :data:`ENGINES` in a comma-separated list; None if no listed engine can be launched."""
     return next((name for name in ENGINES if name in engines.split(", ")), None)
 
 
@@ -451,7 +456,7 @@ def check_engine(engines: str, to: str, what: str) -> None:
     Raises
     ------
     InputError
-        If the engine was not predicted; the message lists the predicted ones.
+        If the engine was not predicted; the message lists the predicted engines.
     """
     if engines and to not in engines.split(", "):
         raise InputError(
@@ -471,12 +476,12 @@ def _check_named(option: str, name: str | None, needed: str) -> None:
 
 
 def weights(service: Service, named: str | None, draft: str | None = None) -> Weights:
-    """Weights by name, or a checkpoint from the model's file; in the requested format if there is one.
+    """Weights to serve: the named weights, else a checkpoint in the model's file, if possible in the requested format.
 
     Raises
     ------
     InputError
-        If the name is empty, or no weights are known.
+        If a name is not valid, or the model's file has no checkpoint.
     """
     _check_named("model_id", named, "ORGANISATION/NAME, or a path")
     _check_named("draft_model_id", draft, "ORGANISATION/NAME, or a path")
@@ -495,7 +500,7 @@ def weights(service: Service, named: str | None, draft: str | None = None) -> We
 
 
 def priced_drafts(service: Service, in_flight: float) -> Speculation | None:
-    """Speculation method as priced, with the best draft length at a concurrency.
+    """Speculation method of the prediction, with the best draft length at a concurrency.
 
     Parameters
     ----------
@@ -507,8 +512,8 @@ def priced_drafts(service: Service, in_flight: float) -> Speculation | None:
     Returns
     -------
     Speculation or None
-        Speculation method with a single draft length, because engines use only one. None if the instance has no
-        speculation, or if plain decoding is faster.
+        Speculation method with a single draft length, because engines use one length for all batches. The result is
+        None if the instance has no speculation, or if plain decoding is faster.
     """
     if service.speculation is None:
         return None
@@ -520,7 +525,7 @@ def priced_drafts(service: Service, in_flight: float) -> Speculation | None:
 def instances(
     runner: LaunchEngine, parts: Sequence[PlanPart], served: Weights, longest: int | None = None
 ) -> list[Instance]:
-    """Create one instance per kind (prefill, decode or aggregated), checked against the engine's parser.
+    """Create the instances of each role (prefill, decode or aggregated), checked against the engine's parser.
 
     Parameters
     ----------
@@ -536,7 +541,7 @@ def instances(
     Raises
     ------
     InputError
-        If the engine does not support a kind of instance, or would not start it.
+        If the engine does not support an instance, or would not start the instance.
     """
     made = []
     for part in parts:

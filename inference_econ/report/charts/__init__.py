@@ -1,7 +1,8 @@
 """Charts of results: Vega-Lite, created with Altair, for notebooks, pages and files.
 
-The package has the theme, the marks that charts share (lines with bands, measured points, SLOs, titles, tooltips), one
-module per kind of chart, and the outputs (specification, JavaScript, files). Pages of commands select the data.
+``theme`` has colors and sizes, and ``marks`` has the elements that charts share, such as lines with bands and tooltips.
+Each kind of chart has one module. ``output`` creates the specification, JavaScript and files. The pages of the commands
+select the data of a chart.
 
 Altair and vl-convert are imported when a chart is created. Charts need no network: vl-convert includes the JavaScript.
 """

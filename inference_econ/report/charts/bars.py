@@ -1,4 +1,4 @@
-"""Bar charts with intervals: shares, and the value of information."""
+"""Bar charts with intervals."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _STEP = 30
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Bar with its length.
+    """One bar of a bar chart.
 
     Attributes
     ----------
     value, half_width : float
-        Length, and half width of its interval, in one unit.
+        Length of the bar, and half width of the interval around its end, in the unit of the axis.
     text : str
         Hover text.
     part : float or None
@@ -52,13 +52,13 @@ class Bars:
 
 @marks.quickly
 def bar_chart(bars: Bars) -> alt.LayerChart:
-    """Bar chart with its title."""
+    """Create a bar chart with its title."""
     title = marks.chart_heading(bars.title, theme.WIDE)
     return alt.LayerChart(layer=bar_layers(bars), title=title, width=theme.WIDE, height=_STEP * len(bars.bars))
 
 
 def bar_layers(bars: Bars) -> list[alt.Chart]:
-    """Bars, their intervals, and tick marks on the bars."""
+    """Create the layers of a bar chart: bars, intervals, and tick marks on the bars."""
     base = alt.Chart(marks.data(_rows(bars))).encode(y=marks.names("of", bars.bars), tooltip=marks.fields("of", "text"))
     bar = base.mark_bar(style="part", height=alt.RelativeBandSize(band=0.6))
     drawn = bar.encode(x=marks.lengths("value", bars.x_label))

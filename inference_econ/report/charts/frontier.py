@@ -1,4 +1,4 @@
-"""Chart of cost against speed. Next to it, it shows the step of the clicked point."""
+"""Chart of cost against speed, next to a chart of the step time of the clicked point."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _SMALLEST = 0.005
 def frontier_chart(
     charts: Sequence[Plot], title: str, parts: Mapping[str, Sequence[float]], first: int
 ) -> alt.ConcatChart | alt.LayerChart:
-    """Chart of a frontier, further metrics of its points, and the parts of the clicked point's step.
+    """Create the charts of a frontier, of further metrics of its points, and of the clicked point's time per token.
 
     Parameters
     ----------
     charts : sequence of Plot
         Data of the charts on the page. The first line of the first chart is the frontier.
     title : str
-        Title; its first line is the question.
+        Title; the first line is the question that the page answers.
     parts : mapping of str to sequence of float
-        Time per token of each point by part label [ms]; empty if points have no steps.
+        Time per token of each point, by label of the part of the step [ms]; empty for points with speculation.
     first : int
-        Point that is shown before a click.
+        Index of the point whose time per token is shown before a click.
     """
     if not parts:
         return lines.line_charts(charts, title)
@@ -43,11 +43,11 @@ def frontier_chart(
 
 
 def _step(steps: Mapping[str, Sequence[float]], clicked: alt.Parameter) -> alt.LayerChart:
-    """Chart of the time per token of the clicked point, by part."""
+    """Create the chart of the clicked point's time per token, by part of the step."""
     columns = {name: np.asarray(values) for name, values in steps.items()}
     whole = np.sum(list(columns.values()), axis=0)
     shares = {name: values / whole for name, values in columns.items()}
-    # Parts that are large enough for a bar, the largest over all points first.
+    # Only parts that are large enough for a bar are shown, the part with the largest time first.
     kept = [name for name, share in shares.items() if share.max() >= _SMALLEST]
     names = sorted(kept, key=lambda name: -float(shares[name].mean()))
     shown = []

@@ -1,4 +1,4 @@
-"""Tile charts of rows and columns, colored by what wins each tile."""
+"""Tile charts with rows and columns; the color of a tile shows the best choice there."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from inference_econ.report.charts import marks, theme
 _WIDTH, _HEIGHT = 128, 20
 #: Opacity of tiles, so that text on them is readable [1].
 _OPACITY = 0.42
-#: Names that have their own color, the most frequent ones [1]; others share a gray.
+#: Maximum number of names with a separate color [1]. The most frequent names are colored; all other names are gray.
 _COLOURS = 6
 _OTHERS, _GREY = "others", "#9a9a9a"
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One tile.
+    """One tile of a tile chart.
 
     Attributes
     ----------
     row, column : str
-        Position.
+        Position of the tile.
     name : str
-        Name that the tile shows; it also sets the color.
+        Name that the tile shows; tiles with the same name have the same color.
     amount : str
-        Text after the name.
+        Text that the tile shows after the name.
     details : mapping of str to str
-        Further hover texts.
+        Further hover texts, by heading.
     """
 
     row: str
@@ -54,7 +54,7 @@ class TileGrid:
     legend : str
         Title of the color legend.
     rows, columns : tuple of str
-        Labels of rows from the top, and of columns from the left. Positions without a tile are not feasible.
+        Labels of rows from the top, and of columns from the left. A position without a tile is infeasible.
     tiles : tuple of Tile
         At most one per position.
     """
@@ -69,7 +69,7 @@ class TileGrid:
 
 @marks.quickly
 def grid_chart(grid: TileGrid) -> alt.LayerChart:
-    """Tile chart with names in the tiles, so that tiles do not differ by color only."""
+    """Create a tile chart. Names in the tiles distinguish the tiles without color."""
     width = max(_WIDTH * len(grid.columns), theme.NARROW)
     counts = Counter(tile.name for tile in grid.tiles)
     named = [name for name, _ in counts.most_common(_COLOURS)]
@@ -108,7 +108,7 @@ def grid_chart(grid: TileGrid) -> alt.LayerChart:
 
 
 def _row(tile: Tile, named: list[str]) -> marks.Row:
-    """Tile as data."""
+    """Convert a tile to a data row."""
     return {
         **attributes(tile, "row column name amount"),
         "words": f"{tile.name} {tile.amount}",

@@ -1,4 +1,4 @@
-"""Line charts: comparisons, loads, speculation, disaggregation, prefixes."""
+"""Line charts, alone or side by side."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHARED = ("color", "opacity", "shape", "strokeDash", "strokeWidth")
 
 @marks.quickly
 def line_chart(chart: Plot) -> alt.LayerChart:
-    """One chart with its title above and its legend below."""
+    """Create one line chart with its title above and its legend below."""
     title = marks.chart_heading(chart.title, theme.WIDE)
     layers = _layers(chart, [chart], "hovered")
     return alt.LayerChart(layer=layers, title=title, width=theme.WIDE, height=theme.HEIGHT)
@@ -24,20 +24,20 @@ def line_chart(chart: Plot) -> alt.LayerChart:
 
 @marks.quickly
 def line_charts(charts: Sequence[Plot], title: str) -> alt.ConcatChart:
-    """Charts side by side with one legend; equal labels have equal colors.
+    """Create line charts side by side with one legend; equal labels have equal colors.
 
     Parameters
     ----------
     charts : sequence of Plot
-        Charts with short titles.
+        Data of the charts, with short titles.
     title : str
-        Common title; its first line is the question.
+        Common title; the first line is the question that the page answers.
     """
     return together(panels(charts), title)
 
 
 def panels(charts: Sequence[Plot], clicked: alt.Parameter | None = None) -> list[alt.LayerChart]:
-    """Charts of equal size and colors; points of the first can be clicked."""
+    """Create charts of equal size and colors. If ``clicked`` is given, points of the first chart can be clicked."""
     return [
         panel(_layers(chart, charts, f"hovered_{index}", None if index else clicked), chart.title)
         for index, chart in enumerate(charts)
@@ -45,13 +45,13 @@ def panels(charts: Sequence[Plot], clicked: alt.Parameter | None = None) -> list
 
 
 def panel(layers: Sequence[alt.Chart], title: str) -> alt.LayerChart:
-    """One of several charts in a row."""
+    """Create one of several charts in a row."""
     short = alt.TitleParams(text=title, fontSize=theme.PANEL)
     return alt.LayerChart(layer=list(layers), title=short, width=theme.NARROW, height=theme.NARROW)
 
 
 def together(shown: Sequence[alt.LayerChart], title: str) -> alt.ConcatChart:
-    """Charts in a row, with a title above and a common legend below."""
+    """Join charts in a row, with a title above and a common legend below."""
     wide = marks.chart_heading(title, len(shown) * theme.NARROW)
     channels: dict[str, Any] = dict.fromkeys(_SHARED, "shared")
     resolve = alt.Resolve(scale=alt.ScaleResolveMap(**channels))
@@ -59,7 +59,7 @@ def together(shown: Sequence[alt.LayerChart], title: str) -> alt.ConcatChart:
 
 
 def _layers(chart: Plot, charts: Sequence[Plot], name: str, clicked: alt.Parameter | None = None) -> list[alt.Chart]:
-    """Marks of one chart, in the common colors of all charts.
+    """Create the layers of one chart, with colors that all charts share.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def _layers(chart: Plot, charts: Sequence[Plot], name: str, clicked: alt.Paramet
     charts : sequence of Plot
         All charts side by side.
     name : str
-        Name of the hover selection, unique for each chart in a row.
+        Name of the hover selection, which must be unique in a row of charts.
     clicked : Parameter, optional
         Selection that contains the clicked point.
     """

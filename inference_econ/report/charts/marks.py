@@ -1,4 +1,4 @@
-"""Marks that several kinds of charts use: titles, axes, lines with bands, points, rules, and hover texts."""
+"""Elements that several kinds of charts use: titles, axes, lines with bands, points, rules, and hover texts."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ from altair.utils.schemapi import debug_mode
 from inference_econ.report.charts import theme
 from inference_econ.report.charts.plot import Band, Plot, PlotSeries
 
-#: Create charts without a schema check of each piece, which takes longer than a query. Tests check complete charts.
+#: Charts are created without a schema check of each element, which would take longer than a query. Tests check complete
+#: charts.
 quickly = debug_mode(False)
 C = TypeVar("C")
 #: Row of data: numbers and texts by field.
 Row = dict[str, Any]
 #: Number format: three digits.
 DIGITS = ",.3~r"
-#: Style of axes that are proportional to the price of a GPU. A page finds by it what a price slider changes.
+#: Style of axes that are proportional to the price of a GPU. The script of a page rescales the axes with this style if
+#: the user moves the price slider.
 DOLLARS = "dollars"
 #: Number format of ticks.
 _NUMBER = ",.6~r"
-#: First digit of a tick of a logarithmic axis.
+#: Vega expression for the first digit of a tick on a logarithmic axis.
 FIRST_DIGIT = "round(datum.value / pow(10, floor(log(datum.value) / LN10 + 1e-9)))"
 #: Minimum number of labels of a logarithmic axis [1].
 _FEWEST = 3
 #: Space between adjacent labels [pixels].
 _APART = 6
-#: Ratio of ends above which a logarithmic axis has labels at powers of ten only [1].
+#: Ratio of the ends of a logarithmic axis above which only powers of ten have labels [1].
 _DECADES = 2000.0
 #: Opacity of the intervals of points [1].
 _INTERVAL = 0.35
@@ -42,21 +44,21 @@ _CHARACTER = 5.7
 
 
 class _Rows(alt.InlineData):
-    """Immutable data rows that copies of a chart share, because copying is slower than creating them."""
+    """Immutable data rows. Copies of a chart share them, because copying is slow."""
 
     def __deepcopy__(self, memo: object) -> _Rows:
         return self
 
 
 class _Encoding(alt.FacetedEncoding):
-    """Immutable encoding channels that copies of a chart share."""
+    """Immutable encoding channels. Copies of a chart share them, because copying is slow."""
 
     def __deepcopy__(self, memo: object) -> _Encoding:
         return self
 
 
 class _Mark(alt.MarkDef):
-    """Immutable mark that copies of a chart share, without its undefined properties."""
+    """Immutable mark without undefined properties. Copies of a chart share it, because copying is slow."""
 
     def __deepcopy__(self, memo: object) -> _Mark:
         return self
@@ -80,7 +82,7 @@ def encoded(base: alt.Chart, **channels: Any) -> alt.Chart:
 
 
 def data(rows: Iterable[Row]) -> alt.InlineData:
-    """Inline data of a specification, with numbers rounded to six digits."""
+    """Create the inline data of a chart, with numbers rounded to six digits."""
     return _Rows(values=[{name: _short(value) for name, value in row.items()} for row in rows])
 
 
@@ -89,12 +91,12 @@ def _short(value: object) -> object:
 
 
 def chart_heading(title: str, width: int) -> alt.TitleParams:
-    """Title with subtitle lines, wrapped to a width.
+    """Create a chart title with subtitle lines, wrapped to a width.
 
     Parameters
     ----------
     title : str
-        Lines; the first is the question.
+        Lines of the title; the first line is the question that the page answers.
     width : int
         Width of the chart [pixels].
     """
@@ -104,7 +106,7 @@ def chart_heading(title: str, width: int) -> alt.TitleParams:
 
 
 def axis(chart: Plot, name: str) -> alt.X | alt.Y:
-    """Encoding of an axis of a chart.
+    """Create the encoding of an axis of a chart.
 
     Parameters
     ----------
@@ -134,7 +136,7 @@ def _values(chart: Plot, name: str) -> list[float]:
 
 
 def _label(chart: Plot, name: str) -> str:
-    """Label expression of a logarithmic axis, for the range of its bands and lines."""
+    """Vega expression for the labels of a logarithmic axis, for the range of its bands and lines."""
     banded = (line.band for line in chart.lines if line.band is not None)
     edges = ((band.x, band.other_x) if name == "x" else (band.y, band.other_y) for band in banded)
     ends = [value for pair in edges for edge in pair for value in edge if isfinite(value) and value > 0]
@@ -144,7 +146,7 @@ def _label(chart: Plot, name: str) -> str:
 
 
 def first_digits(low: float, high: float) -> list[int]:
-    """First digits of the labels of a logarithmic axis: 1, or 1, 2 and 5; empty if all ticks need labels.
+    """First digits of the ticks with labels on a logarithmic axis: 1, or 1, 2 and 5; empty if all ticks need labels.
 
     Examples
     --------
@@ -159,22 +161,22 @@ def first_digits(low: float, high: float) -> list[int]:
 
 
 def positions(chart: Plot) -> dict[str, Any]:
-    """Both axes of a chart."""
+    """Encodings of both axes of a chart."""
     return {"x": axis(chart, "x"), "y": axis(chart, "y")}
 
 
 def coloured(charts: Sequence[Plot]) -> list[str]:
-    """Labels of all lines that need their own color and dash pattern, over all charts."""
+    """Labels of all lines in some charts that need a separate color and dash pattern."""
     return list(dict.fromkeys(line.label for chart in charts for line in chart.lines if not line.points))
 
 
 def colour(labels: Sequence[str]) -> alt.Color:
-    """Color channel of a series, from the palette of the theme."""
+    """Color channel of the lines, from the palette of the theme."""
     return kinds(alt.Color, "series", labels, symbolType="stroke", symbolSize=theme.SYMBOL)
 
 
 def dashes(labels: Sequence[str]) -> alt.StrokeDash:
-    """Dash channel of a series."""
+    """Dash-pattern channel of the lines."""
     patterns = [theme.DASHES[index % len(theme.DASHES)] for index in range(len(labels))]
     return kinds(alt.StrokeDash, "series", labels, patterns, symbolType="stroke", symbolSize=theme.SYMBOL)
 
@@ -188,14 +190,14 @@ def kinds(
     ordinal: bool = False,
     **legend: Any,
 ) -> C:
-    """Encoding channel that distinguishes kinds, with its legend.
+    """Create an encoding channel that distinguishes kinds of data, with its legend.
 
     Parameters
     ----------
     channel : type
         Altair class, for example ``alt.Color``.
     field : str
-        Data field with the kind of a row.
+        Data field that contains the kind of each row.
     domain : sequence of str
         All kinds, in legend order.
     looks : list, optional
@@ -224,12 +226,12 @@ def lengths(field: str, label: str) -> alt.X:
 
 
 def fields(*shown: str) -> list[alt.Tooltip]:
-    """Tooltips for fields of a data row."""
+    """Tooltips that show fields of a data row, by heading."""
     return [alt.Tooltip(field=name, type="nominal") for name in shown]
 
 
 def curves(chart: Plot, labels: Sequence[str]) -> list[alt.Chart]:
-    """Lines of a chart, drawn above their bands."""
+    """Layers with the bands of a chart, and the lines above the bands."""
     rows = _curve_rows(chart)
     lines = encoded(
         alt.Chart(data(rows)).mark_line(strokeWidth=2.2),
@@ -243,12 +245,12 @@ def curves(chart: Plot, labels: Sequence[str]) -> list[alt.Chart]:
 
 
 def _curve_rows(chart: Plot) -> list[Row]:
-    """Points of all drawn lines of a chart."""
+    """Points of all drawn lines of a chart, as data rows."""
     return [row for line in chart.lines if not line.points for row in line_rows(line)]
 
 
 def line_rows(line: PlotSeries) -> Iterator[Row]:
-    """Points of a line; gaps (NaN) split the line into pieces, because data contain no NaN."""
+    """Points of a line as data rows. A gap (NaN) splits the line into pieces, because Vega-Lite data contain no NaN."""
     piece, broken = 0, False
     for index, (x, y) in enumerate(zip(line.x, line.y, strict=True)):
         if not (isfinite(x) and isfinite(y)):
@@ -261,7 +263,7 @@ def line_rows(line: PlotSeries) -> Iterator[Row]:
 
 
 def _bands(chart: Plot, labels: Sequence[str]) -> list[alt.Chart]:
-    """Bands of measured values behind the lines, with a single legend entry."""
+    """Layers with the bands of measured values around the lines, with a single legend entry."""
     banded = [(line.label, line.band) for line in chart.lines if line.band is not None and not line.points]
     if not banded:
         return _intervals(chart)
@@ -274,7 +276,7 @@ def _bands(chart: Plot, labels: Sequence[str]) -> list[alt.Chart]:
 
 
 def _intervals(chart: Plot) -> list[alt.Chart]:
-    """Horizontal lines that show the intervals of points, with a single legend entry."""
+    """Layers with horizontal lines that show the intervals of points, with a single legend entry."""
     banded = [line.band for line in chart.lines if line.band is not None and line.points]
     ends = (zip(band.x, band.other_x, band.y, strict=True) for band in banded)
     rows = [{"x": low, "end": high, "y": y, "band": chart.bands} for rows in ends for low, high, y in rows]
@@ -286,7 +288,7 @@ def _intervals(chart: Plot) -> list[alt.Chart]:
 
 
 def _outline(label: str, band: Band) -> Iterator[Row]:
-    """Outline of a band: forward along one edge, then back along the other."""
+    """Outline of a band as data rows: forward along one edge, then back along the opposite edge."""
     x, y = [*band.x, *reversed(band.other_x)], [*band.y, *reversed(band.other_y)]
     corners = ((a, b) for a, b in zip(x, y, strict=True) if isfinite(a) and isfinite(b))
     for index, (across, up) in enumerate(corners):
@@ -294,7 +296,7 @@ def _outline(label: str, band: Band) -> Iterator[Row]:
 
 
 def points(chart: Plot, charts: Sequence[Plot], labels: Sequence[str]) -> list[alt.Chart]:
-    """Points of a chart by shape, in the color of their line or in the text color."""
+    """Layers with the points of a chart, by shape, in the color of their line or in the text color."""
     shapes = list(dict.fromkeys(line.label for panel in charts for line in panel.lines if line.points))
     drawn = []
     for beside, hollow in ((True, False), (False, False), (False, True)):
@@ -316,8 +318,8 @@ def points(chart: Plot, charts: Sequence[Plot], labels: Sequence[str]) -> list[a
 def tooltips(chart: Plot, rows: Sequence[Row]) -> Any:
     """Hover text expression of a data row: its name, its values on both axes, and its further details.
 
-    If a nearest-point selection has a list of fields, Vega-Lite loses texts, because the row belongs to a surrounding
-    cell.
+    One expression is used, because Vega-Lite loses texts if the tooltip of a nearest-point selection is a list of
+    fields.
     """
     special = {"series", "kind", "x", "y", "n", "piece"}
     details = dict.fromkeys(name for row in rows for name in row if name not in special)
@@ -328,7 +330,7 @@ def tooltips(chart: Plot, rows: Sequence[Row]) -> Any:
 
 
 def _hover_text(name: str, rows: Sequence[Row]) -> str:
-    """Field of the selected row as text."""
+    """Vega expression for the text of a field of the selected row."""
     field = f"(datum.datum || datum)[{json.dumps(name)}]"
     if any(isinstance(row.get(name), str) for row in rows):
         return field
@@ -336,7 +338,7 @@ def _hover_text(name: str, rows: Sequence[Row]) -> str:
 
 
 def hovered(chart: Plot, labels: Sequence[str], name: str, clicked: alt.Parameter | None = None) -> list[alt.Chart]:
-    """Points on the lines of a chart that react to the mouse.
+    """Layers with points on the lines that react to the mouse.
 
     Parameters
     ----------
@@ -362,22 +364,22 @@ def hovered(chart: Plot, labels: Sequence[str], name: str, clicked: alt.Paramete
 
 
 def ring(chart: Plot, clicked: alt.Parameter) -> alt.Chart:
-    """Ring around the clicked point."""
+    """Layer with a ring around the clicked point."""
     rows = _curve_rows(chart)
     base = alt.Chart(data(rows)).mark_point(filled=False, size=170, strokeWidth=2)
     return encoded(base.transform_filter(clicked), **positions(chart))
 
 
 def rules(chart: Plot) -> list[alt.Chart]:
-    """Vertical lines at marked values, and horizontal lines at SLOs, with legend entries."""
+    """Layers with vertical lines at marked values, and horizontal lines at SLOs, with legend entries."""
     drawn = {"x": chart.marks, "y": chart.promises}
     return [_rules(chart, name, places) for name, places in drawn.items() if places]
 
 
 def _rules(chart: Plot, name: str, places: Mapping[str, float]) -> alt.Chart:
-    """Straight lines across a chart.
+    """Layer with straight lines across a chart.
 
-    The legend distinguishes these lines by width, because dash patterns already distinguish series.
+    The legend distinguishes these lines by width, because dash patterns already distinguish the lines of data.
     """
     stroke = {"symbolType": "stroke", "symbolDash": _RULE}
     width = kinds(alt.StrokeWidth, "text", list(places), [theme.RULE], ordinal=True, **stroke)

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     #: Any Altair chart.
     AnyChart = alt.Chart | alt.LayerChart | alt.ConcatChart
 
-#: Vega-Lite version of Altair's schema, which vl-convert can draw.
+#: Vega-Lite version of Altair's schema; vl-convert supports this version.
 _VEGA_LITE = "6.4"
-#: Names for other scripts of a page. Legend labels are folded into lines that fit a phone [pixels]. No backslashes,
-#: because bundling removes them.
+#: Script that exports functions for the other scripts of a page. It wraps legend labels to lines that fit a phone
+#: [pixels]. The script must not contain backslashes, because bundling removes them.
 _GLOBALS = """
 function foldLegends(view, config, width) {
   config.legend = { ...config.legend, columns: 1 };
@@ -82,7 +82,7 @@ def svg(chart: AnyChart) -> str:
     Raises
     ------
     InputError
-        If the operating system does not let the process reserve the address space that drawing needs.
+        If the process cannot reserve the address space that drawing needs.
     """
     return str(_drawing().vegalite_to_svg(specification(chart), vl_version=_VEGA_LITE))
 
@@ -108,7 +108,7 @@ def write_chart(chart: AnyChart, path: Path | str) -> None:
 
 
 def drawn(chart: AnyChart, ending: str) -> bytes:
-    """Chart in the format of a file extension: .svg, .png, .pdf or .html."""
+    """Draw a chart in the format of a file extension: .svg, .png, .pdf or .html."""
     if ending == ".svg":
         return svg(chart).encode()
     if ending == ".html":
@@ -119,7 +119,7 @@ def drawn(chart: AnyChart, ending: str) -> bytes:
 
 
 def _drawing() -> ModuleType:
-    """Drawing library, loaded after a memory check. V8 ends the process if it cannot reserve address space."""
+    """Load the drawing library after a memory check, because V8 ends the process if it cannot reserve address space."""
     if resource is not None:
         allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
         if allowed != resource.RLIM_INFINITY and allowed < _ADDRESSES:

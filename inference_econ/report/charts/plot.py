@@ -1,4 +1,4 @@
-"""Data of line charts and tornado charts."""
+"""Data of line charts and of tornado charts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from inference_econ.studies.exhibits import Chart, ChartLine
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Region between two edges; points with NaN are left out.
+    """Band in a line chart: the region between two edges. Points with NaN are left out.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class PlotSeries(ChartLine):
-    """Line with its band, or points that belong to a line with the same label.
+    """One line of a chart with its band, or points that belong to the line with the same label.
 
     One legend entry explains the shape of points for all lines.
 
@@ -35,7 +35,7 @@ class PlotSeries(ChartLine):
     band : Band or None
         Interval around the line; for points, from the left end to the right end of each interval.
     details : mapping of str to sequence
-        Further hover values of each point by name; as long as the line.
+        Further hover values by name, with one value per point.
     hollow : bool
         True for points that are drawn as outlines.
     """
@@ -47,7 +47,7 @@ class PlotSeries(ChartLine):
 
 @dataclass(frozen=True, slots=True)
 class Plot(Chart):
-    """Several series in one coordinate system.
+    """Data of a line chart: lines, points and bands in one coordinate system.
 
     Attributes
     ----------
@@ -56,10 +56,9 @@ class Plot(Chart):
     from_zero : bool
         True if the x axis starts at zero.
     promises : mapping of str to float
-        Values of horizontal lines, by legend entry.
+        SLOs that are drawn as horizontal lines, by legend entry.
     dollars : str
-        Axes in dollars per tokens ("", "x", "y" or "xy"). The values of these axes are proportional to the price of a
-        GPU.
+        Axes that show dollars per token: "", "x", "y" or "xy". Their values are proportional to the price of a GPU.
     """
 
     lines: tuple[PlotSeries, ...]
@@ -71,14 +70,14 @@ class Plot(Chart):
 
 @dataclass(frozen=True, slots=True)
 class TornadoBar:
-    """Effect on a result if one input moves to one end of its range.
+    """Bar of a tornado chart: the effect on a result if one input moves to one end of its range.
 
     Attributes
     ----------
     name, value : str
         Display name and value of the input.
     end : str
-        Legend entry for this end of the range.
+        Legend entry for the end of the range that the bar shows.
     factor : float
         Result at this end divided by the current result [1]; NaN without a result.
     """
@@ -91,7 +90,7 @@ class TornadoBar:
 
 @dataclass(frozen=True, slots=True)
 class Tornado:
-    """Bars that show the effect of each input on the current result.
+    """Data of a tornado chart, whose bars show the effect of each input on the current result.
 
     Attributes
     ----------

@@ -35,7 +35,7 @@ _OFFSETS = tuple((side, up) for up in _HEIGHTS for side in (1, -1))
 
 
 class _Box(NamedTuple):
-    """Occupied rectangle on a chart [pixels]."""
+    """Rectangle on a chart that a label or marker occupies [pixels]."""
 
     left: float
     top: float
@@ -49,7 +49,7 @@ class _Box(NamedTuple):
 
 
 class _Axes(NamedTuple):
-    """Ranges of the two logarithmic axes [FLOP/B], [FLOP/s]."""
+    """Ranges of the two logarithmic axes of a roofline chart [FLOP/B], [FLOP/s]."""
 
     least: float
     most: float
@@ -57,14 +57,14 @@ class _Axes(NamedTuple):
     high: float
 
     def place(self, x: float, y: float) -> tuple[float, float]:
-        """Position of a point [pixels]."""
+        """Position of a point on the chart [pixels]."""
         across = log(x / self.least) / log(self.most / self.least)
         up = log(y / self.low) / log(self.high / self.low)
         return theme.WIDE * across, _HEIGHT * (1.0 - up)
 
 
 class RooflinePoint(NamedTuple):
-    """Operator of a step on a roofline, summed over layers of all kinds."""
+    """Point of an operator on a roofline chart, summed over all layers."""
 
     name: str
     """Name of the operator."""
@@ -81,7 +81,7 @@ class RooflinePoint(NamedTuple):
 
 
 class RooflinePicture(NamedTuple):
-    """Operators of a step, and the peaks of the GPU."""
+    """Data of a roofline chart: the operators of a step, and the peak rates of the GPU."""
 
     bytes_per_second: float
     """Memory bandwidth of the GPU [B/s]."""
@@ -94,13 +94,13 @@ class RooflinePicture(NamedTuple):
     def left_out(self) -> float:
         """Share of the step time outside the roofline [1].
 
-        Includes operators without arithmetic or memory traffic, and time outside operators.
+        This share includes operators without arithmetic or memory traffic, and time outside operators.
         """
         return max(1.0 - sum(point.share for point in self.points), 0.0)
 
 
 def roofline(setup: Setup, operators: Sequence[OperatorCosts], step_seconds: float) -> RooflinePicture:
-    """Operators that have both arithmetic and memory traffic, on the roofline of their GPU."""
+    """Compute the data of a roofline chart, for all operators that have both arithmetic and memory traffic."""
     points = []
     for name in dict.fromkeys(row.name for row in operators):
         rows = [row for row in operators if row.name == name]
@@ -115,9 +115,9 @@ def roofline(setup: Setup, operators: Sequence[OperatorCosts], step_seconds: flo
 
 @marks.quickly
 def roofline_chart(roof: RooflinePicture, title: str) -> alt.LayerChart:
-    """Chart of the achieved rate against intensity.
+    """Create a chart of the achieved arithmetic rate against arithmetic intensity.
 
-    The distance from a marker to the roof shows time that other resources take.
+    The distance from a marker to the roof shows time that is spent on other resources, such as the network.
     """
     # Ranges that include all operators and ridge points.
     across = [*(point.flop_per_byte for point in roof.points), *_ridges(roof).values()]
@@ -131,7 +131,7 @@ def roofline_chart(roof: RooflinePicture, title: str) -> alt.LayerChart:
 
 
 def _ridges(roof: RooflinePicture) -> dict[str, float]:
-    """Intensity above which the peak rate of each compute unit is the limit [FLOP/B]."""
+    """Arithmetic intensity above which the peak rate is the limit, for each compute unit [FLOP/B]."""
     return {unit: peak / roof.bytes_per_second for unit, peak in roof.peaks.items()}
 
 
@@ -146,13 +146,13 @@ def _positions(axes: _Axes) -> dict[str, Any]:
 
 
 def _axis(title: str, form: str) -> alt.Axis:
-    """Axis with labels at powers of ten."""
+    """Create a logarithmic axis with labels at powers of ten."""
     ten = f"{marks.FIRST_DIGIT} == 1 ? replace(format(datum.value, '{form}'), 'G', ' G') : ''"
     return alt.Axis(title=title, labelExpr=ten)
 
 
 def _roofs(roof: RooflinePicture, axes: _Axes) -> Iterator[alt.Chart]:
-    """Bandwidth slope of the roofline, and the peak and ridge point of each compute unit in use."""
+    """Layers with the bandwidth slope of the roofline, and the peak and ridge point of each compute unit in use."""
     ridges, speed = _ridges(roof), roof.bytes_per_second
     rows = [
         {"unit": unit, "x": x, "y": float(attainable(x, speed, peak))}
@@ -175,7 +175,7 @@ def _roofs(roof: RooflinePicture, axes: _Axes) -> Iterator[alt.Chart]:
 
 
 def _operators(roof: RooflinePicture, axes: _Axes) -> alt.Chart:
-    """Markers of the operators, in the color of their limit."""
+    """Layer with the markers of the operators, in the color of the resource that limits them."""
     rows = [
         {
             "operator": point.name,
@@ -200,7 +200,7 @@ def _operators(roof: RooflinePicture, axes: _Axes) -> alt.Chart:
 
 
 def _names(roof: RooflinePicture, axes: _Axes) -> Iterator[alt.Chart]:
-    """Labels of the markers, operators with the largest share first. Labels that would overlap are left out."""
+    """Layers with the labels of the markers, largest share first. Labels that would overlap are left out."""
     rows = list(_placed(roof, axes))
     if not rows:
         return
@@ -218,10 +218,10 @@ def _names(roof: RooflinePicture, axes: _Axes) -> Iterator[alt.Chart]:
 
 
 def _placed(roof: RooflinePicture, axes: _Axes) -> Iterator[marks.Row]:
-    """Labels at the nearest free position, each with the distance to its marker."""
+    """Place each label at the nearest free position, and yield it with its distance to the marker."""
     places = {point.name: axes.place(point.flop_per_byte, point.flops_per_second) for point in roof.points}
     markers = {point.name: _around(*places[point.name], _radius(point)) for point in roof.points}
-    # Roofs as small segments.
+    # The roofs are divided into small segments, to check whether labels overlap with them.
     steps = (axes.least * (axes.most / axes.least) ** (piece / _PIECES) for piece in range(_PIECES + 1))
     taken = [
         _around(*axes.place(x, float(attainable(x, roof.bytes_per_second, peak))), 3.0)

@@ -13,7 +13,8 @@ DASHES: tuple[list[int], ...] = (
     *([1, 0], [6, 3], [2, 2], [8, 3, 2, 3]),
     *([14, 4], [8, 3, 2, 3, 2, 3], [2, 6], [14, 3, 5, 3]),
 )
-#: Area of a line in a legend, of which the width is the root: a period of most dash patterns [pixels^2].
+#: Area of a line in a legend [pixels^2]. The square root of the area is the length of the line, which shows a period of
+#: most dash patterns.
 SYMBOL = 500
 #: Point shapes.
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
@@ -27,12 +28,13 @@ PANEL = 13
 RULE = 1.2
 #: Opacity of bands, and of points of measured servers [1].
 BAND, MEASURED = 0.16, 0.6
-#: Metric-compatible fonts, of which every system has one. Text boxes are measured with the second.
+#: Fonts with equal character widths; every system has at least one of them. Text boxes are measured with the second
+#: font.
 _FONT = "Arial, 'Liberation Sans', Helvetica, sans-serif"
 
 
 class _Inks(NamedTuple):
-    """Colors of a theme: background, text, grid lines, and series."""
+    """Colors of a theme: background, text, grid lines, and lines of data."""
 
     ground: str
     ink: str
@@ -52,7 +54,7 @@ _DARK = _Inks(
 
 
 def config(*, dark: bool = False) -> dict[str, Any]:
-    """Theme as ``config`` of Vega-Lite; replacing it switches between light and dark.
+    """Theme as the ``config`` of a Vega-Lite chart. Another ``config`` switches a chart between light and dark.
 
     Parameters
     ----------

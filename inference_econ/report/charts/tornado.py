@@ -22,14 +22,14 @@ _TICKS = 8
 
 @marks.quickly
 def tornado_chart(tornados: Sequence[Tornado], title: str) -> alt.ConcatChart:
-    """Tornado charts in a row, with the same inputs and one legend."""
+    """Create tornado charts in a row, with the same inputs and one legend."""
     panels = [_panel(tornado) for tornado in tornados]
     wide = marks.chart_heading(title, len(panels) * theme.NARROW)
     return alt.ConcatChart(concat=panels, columns=len(panels), title=wide)
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """Round factors between two ends, spaced for a logarithmic axis [1]; 1 is included.
+    """Round factors between two ends for the ticks of a logarithmic axis [1]; 1 is always included.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Waterfall charts: parts that add up to a whole."""
+"""Waterfall charts, which show parts that add up to a whole."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from inference_econ.report.charts import marks, theme
 Parts = Mapping[str, tuple[float, str]]
 #: Height of a bar with its spacing [pixels].
 _STEP = 26
-#: Bar height as a share of that.
+#: Bar height as a share of the height with spacing.
 _BAR = alt.RelativeBandSize(band=0.7)
-#: Axis length relative to its bars [1].
+#: Length of the axis relative to the farthest end of a bar [1], so that the labels fit.
 _ROOM = 1.35
 
 
@@ -24,7 +24,7 @@ _ROOM = 1.35
 def waterfall_chart(
     title: str, label: str, parts: Parts, whole: tuple[str, str], likely: tuple[float, float] | None = None
 ) -> alt.LayerChart:
-    """Waterfall chart of parts that add up to a whole.
+    """Create a waterfall chart of parts that add up to a whole.
 
     Parameters
     ----------
@@ -54,9 +54,9 @@ def waterfall_chart(
 
 
 def waterfall_rows(parts: Parts, whole: tuple[str, str], high: float = 0.0) -> list[marks.Row]:
-    """Bars as data: label, start, end and text.
+    """Data rows of the bars: label, start, end and text.
 
-    Parts of 0 are left out; negative parts run backward.
+    Parts of 0 are left out. The bars of negative parts run backward.
     """
     rows, end = list[marks.Row](), 0.0
     for name, (value, text) in parts.items():
@@ -68,7 +68,7 @@ def waterfall_rows(parts: Parts, whole: tuple[str, str], high: float = 0.0) -> l
 
 
 def bars(rows: Sequence[marks.Row], names: Sequence[str], label: str, **filtered: Any) -> list[alt.Chart]:
-    """Bars that are labelled with their amounts.
+    """Layers with bars, and with the amount of each bar as its label.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def bars(rows: Sequence[marks.Row], names: Sequence[str], label: str, **filtered
     label : str
         Axis label with its unit.
     **filtered
-        ``point`` is a selection of the points to show, if there are several.
+        ``point`` is a selection of the point whose bars are shown.
     """
     base = alt.Chart(marks.data(rows))
     if filtered:

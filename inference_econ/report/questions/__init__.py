@@ -1,4 +1,4 @@
-"""Pages of commands: tables, headings and charts of one result each."""
+"""Pages of the commands: tables, headings and charts of their results."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Page of a measured deployment compared with frontiers and the ideal bound."""
+"""Page that compares a measured deployment with frontiers and with the ideal bound."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Block, Headline, Pieces, Table
 from inference_econ.report.service import with_engines
 
-#: Smallest share of the measured time that is reported [1].
+#: Smallest reported share of the measured time per token [1].
 _NOTABLE = 0.02
 #: Names of the parts of the time per token.
 NAMES = {**PART_NAMES, "prompts": "prefill of other requests"}
 
 
 class AssessmentPage(AnswerPage[Assessment]):
-    """Page of a measured deployment compared with predicted ones."""
+    """Page that compares a measured deployment with predicted deployments."""
 
     def tables(self) -> Sequence[Table]:
-        """Tables of the compared deployments and, if the step was predicted, of its parts."""
+        """Table of the compared deployments and, if a step was predicted, table of the parts of this step."""
         step = step_table(self.answer)
         measured = self.answer.measured
         speed, dollars_of_it = measured.tokens_per_second_per_user, dollars(measured.dollars_per_million_output_tokens)
@@ -55,7 +55,7 @@ class AssessmentPage(AnswerPage[Assessment]):
         return [with_engines(table, layouts, [self.answer.setup]), *([] if step is None else [step])]
 
     def blocks(self) -> Sequence[Block]:
-        """Verdict with the evidence behind it, then the tables."""
+        """Verdict with its basis, followed by the tables."""
         return Headline(verdict(self.answer)), *self.tables()
 
     def markdown(self) -> str:
@@ -68,7 +68,7 @@ class AssessmentPage(AnswerPage[Assessment]):
         return {"assessment": charts.line_chart(assessment_chart(self.answer))}
 
     def question(self) -> str:
-        """Question whether the measured point is good."""
+        """Question that the page answers: whether the measured speed is good, and what limits it."""
         measured = self.answer.measured
         return (
             f"Is {measured.tokens_per_second_per_user:g} tokens/s per user of {subject_label(self.answer.setup)} on "
@@ -82,14 +82,14 @@ class AssessmentPage(AnswerPage[Assessment]):
 
 
 def _gaps(assessment: Assessment, profile: str = "") -> dict[str, Gap]:
-    """Gaps to the frontiers by display name, with the name of the frontier's profile if given."""
+    """Gaps to the frontiers by display name, which includes the name of the fitted assumptions if given."""
     chips, of = chips_label(assessment.measured.instance_accelerators), f"{profile}, " if profile else ""
     names = f"{of}any size", f"{of}{chips}", f"ideal, {chips}"
     return dict(zip(names, assessment.gaps.values(), strict=True))
 
 
 def _cost(dollars_per_million: float, setup: Setup) -> str:
-    """Cost of a million output tokens in dollars; in GPU-hours if the price of the GPU is unknown."""
+    """Format the cost of a million output tokens, in dollars, or in GPU-hours if the price of the GPU is unknown."""
     return f"${dollars(dollars_per_million)}" if setup.is_priced else f"{dollars(dollars_per_million)} GPU-hours"
 
 
@@ -104,7 +104,7 @@ def _cells(point: ComparedPoint | None, ratio: str, *, bound: bool = False) -> t
 def step_table(assessment: Assessment) -> Table | None:
     """Table of the predicted step by operator group.
 
-    Operator groups have their share of the gap to the ideal step. None without a prediction.
+    Each operator group has its share of the gap to the ideal step. The result is None without a predicted step.
     """
     if assessment.predicted is None:
         return None
@@ -149,7 +149,7 @@ def assessment_chart(assessment: Assessment) -> Plot:
 
 
 def findings(assessment: Assessment) -> tuple[str, ...]:
-    """Whole result as a list of sentences."""
+    """All findings of the comparison as sentences."""
     front = assessment.anywhere.frontier
     sizes = front.candidates[0].plans.accelerators if isinstance(front, ServiceFrontier) else front.grid.accelerators
     return (
@@ -162,7 +162,7 @@ def findings(assessment: Assessment) -> tuple[str, ...]:
 
 
 def verdict(assessment: Assessment) -> tuple[str, str, str]:
-    """Three lines: comparison with the prediction, comparison with the frontier, and basis of the prediction."""
+    """Verdict in three lines: comparison with the prediction, comparison with the frontier, and the basis of both."""
     return _beside_prediction(assessment), _beside_others(assessment), _basis(assessment)
 
 
@@ -185,7 +185,7 @@ def _beside_prediction(assessment: Assessment) -> str:
 
 
 def _first_token(assessment: Assessment) -> str:
-    """Sentence on the measured TTFT; empty without one."""
+    """Sentence on the measured TTFT; empty without a measured TTFT."""
     measured, (seconds, likely) = assessment.ttft_seconds, assessment.predicted_ttft
     if measured is None or seconds is None:
         return ""
@@ -210,7 +210,7 @@ def _beside_others(assessment: Assessment) -> str:
 
 
 def _basis(assessment: Assessment) -> str:
-    """Sentence on the profile with its number of measurements, and on the assumed layout."""
+    """Sentence on the fitted assumptions with their number of measurements, and on the assumed layout."""
     setup, measured = assessment.setup, assessment.measured
     rows = error_spread(setup.assumptions, "tpot", [assessment.anywhere.subject])
     profile = setup.assumptions.name + ("" if rows is None else f" ({rows.spread.rows:,} measurements)")
@@ -235,7 +235,7 @@ def _fleet(measured: OperatingPoint) -> str:
 
 
 def _on_the_point(assessment: Assessment) -> Iterator[str]:
-    """Sentences on the measured values, and on their physical possibility."""
+    """Sentences on the measured values, and on values that are not physically possible."""
     measured, requests, shortage = assessment.measured, assessment.requests, assessment.shortage
     load = f"{'concurrency' if requests else 'batch'} {size(round(measured.batch, 1))}"
     sentence = (
@@ -272,7 +272,7 @@ def _on_the_point(assessment: Assessment) -> Iterator[str]:
 
 
 def _on_frontiers(assessment: Assessment) -> Iterator[str]:
-    """Sentences that compare the measured point with the frontier, with prediction errors, and with the ideal bound."""
+    """Sentences that compare the measured point with the frontier, its prediction errors, and the ideal bound."""
     gap, name, likely = assessment.anywhere, assessment.setup.assumptions.name, assessment.anywhere.likely_seconds
     chips, same, ideal = chips_label(assessment.measured.instance_accelerators), assessment.same_size, assessment.ideal
     if gap.verdict == "on":
@@ -330,7 +330,7 @@ def _on_the_step(assessment: Assessment) -> Iterator[str]:
             yield f"{predicted}, {-1e3 * left:.2f} ms less."
         else:
             yield f"{predicted}; {1e3 * left:.2f} ms are unexplained (scheduler, sampling{prefill}, kernels)."
-    # Use the ideal bound if the point is not behind the frontier.
+    # Explain the gap to the ideal bound if the measured point is not behind the frontier.
     behind = assessment.anywhere.verdict == "behind"
     name, gap = ("frontier", assessment.anywhere) if behind else ("ideal bound", assessment.ideal)
     names = {**NAMES, "unexplained": "unexplained time"}
@@ -351,7 +351,7 @@ def _beyond(measured: OperatingPoint) -> str:
 
 
 def _better(gap: Gap, name: str = "") -> str:
-    """Text on the advantage of a frontier over the measured point, with its deployments or ``name``."""
+    """Text on the speed and cost that a frontier would reach instead of the measured point."""
     fast, cheap = gap.faster, gap.cheaper
     assert fast is not None and cheap is not None and gap.cost_factor is not None
     by = [name, name]
@@ -367,7 +367,7 @@ def _better(gap: Gap, name: str = "") -> str:
 
 
 def _worse(gap: Gap) -> str:
-    """Text on the best speed and the best cost of a frontier that the measured point exceeds."""
+    """Text on the speed and cost of a frontier that the measured point is better than."""
     at_cost, at_speed = "no deployment is as cheap", "no deployment is as fast"
     if gap.faster is not None:
         at_cost = f"at the same cost, the frontier reaches at most {gap.faster.tokens_per_second_per_user:.1f} tokens/s"

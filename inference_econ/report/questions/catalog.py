@@ -1,4 +1,4 @@
-"""Catalog as tables, with its prices, API offers and recipes."""
+"""Pages of catalog entries, GPU prices, API offers and recipes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from inference_econ.report.page import Page, Table
 
 @dataclass(frozen=True)
 class ListingPage(Page):
-    """List of the catalog entries of one kind."""
+    """Page that lists the catalog entries of one kind."""
 
     kind: inputs.Kind
 
@@ -28,13 +28,13 @@ class ListingPage(Page):
         return (_listed(f"{len(records)} {self.kind}", records, {name: name for name in records[0]}, notes, _LEAST),)
 
     def record(self) -> object:
-        """One record per entry."""
+        """Return one record per catalog entry."""
         return listing(self.kind)
 
 
 @dataclass(frozen=True)
 class EntryPage(Page):
-    """One catalog entry, by name or path."""
+    """Page of one catalog entry, given by its name or path."""
 
     kind: inputs.Kind
     name: str
@@ -44,12 +44,12 @@ class EntryPage(Page):
         return (detail_table(self.kind, self.name, detail(self.kind, self.name)),)
 
     def record(self) -> object:
-        """All fields of the entry, with derived values."""
+        """Return all fields of the catalog entry, with derived values."""
         return detail(self.kind, self.name)
 
 
 def listing(kind: inputs.Kind) -> list[dict[str, object]]:
-    """Records of the entries of the catalog."""
+    """Return the records of all catalog entries of one kind."""
     return [{"name": name, **_summary(_read(kind, name))} for name in inputs.catalog.names(kind)]
 
 
@@ -62,7 +62,7 @@ _Entry: TypeAlias = (
     | inputs.EngineSpec
     | inputs.TrafficSpec
 )
-#: Maximum numbers shown of a long list [1].
+#: Maximum number of shown elements of a long list [1].
 _SHOWN = 12
 #: Columns that narrow terminals leave out.
 _LEAST = (
@@ -78,13 +78,13 @@ def _listed(
     notes: tuple[str, ...],
     least: tuple[str, ...] = (),
 ) -> Table:
-    """Table of records with a heading per field."""
+    """Create a table of records, with a heading for each field."""
     rows = tuple(tuple(_text(record[name]) for name in heads) for record in records)
     return Table(title, tuple(heads.values()), rows, notes, least=least)
 
 
 def detail(kind: inputs.Kind, name: str) -> dict[str, object]:
-    """Record of one entry, with derived values."""
+    """Return the record of one catalog entry, with derived values."""
     spec = _read(kind, name)
     record: dict[str, object] = spec.model_dump(mode="json", exclude_none=True)
     if isinstance(spec, inputs.ModelSpec):
@@ -94,11 +94,11 @@ def detail(kind: inputs.Kind, name: str) -> dict[str, object]:
 
 
 def detail_table(kind: inputs.Kind, name: str, record: Mapping[str, object]) -> Table:
-    """Table of one entry: one row per number, with its source."""
+    """Create the table of one catalog entry: one row per number, with its source."""
     sources, rows = record.get("sources"), []
     by_field = sources if isinstance(sources, Mapping) else {}
     for path, value in _leaves({key: item for key, item in record.items() if key != "sources"}, ""):
-        # A field without a source has that of the nearest enclosing field.
+        # A field without a source has the source of the nearest enclosing field.
         parts = path.split(".")
         around = (by_field.get(".".join(parts[:end])) for end in range(len(parts), 0, -1))
         source = next((found for found in around if isinstance(found, Mapping)), None)
@@ -145,7 +145,7 @@ def _summary(spec: _Entry) -> dict[str, object]:
             "source": next((source.ref for source in spec.sources.values()), None),
         }
     if isinstance(spec, inputs.EngineSpec):
-        # Facts of the newest version. All-to-all facts of a phase follow that phase.
+        # Facts of the newest version. All-to-all facts of prefill or decode follow the other facts of this phase.
         facts = spec.at()
         redundant, phased = (
             facts.redundant_experts,
@@ -210,7 +210,7 @@ _OF_PRICES = (
 
 @dataclass(frozen=True)
 class PricesPage(Page):
-    """Prices of some GPUs, with source and date."""
+    """Page with the prices of some GPUs, with source and date."""
 
     chips: Sequence[str]
     """Names or paths of the GPUs."""
@@ -259,7 +259,7 @@ _OF_OFFERS = (
 
 @dataclass(frozen=True)
 class OffersPage(Page):
-    """Latest recorded API offers of one model, or of all models: provider, price per million tokens, source."""
+    """Page with the latest recorded API offers of one model or of all models, with prices and sources."""
 
     model: str | None = None
     """Name or path of the model; None for all models."""
@@ -289,14 +289,14 @@ _OF_RECIPES = (
 
 @dataclass(frozen=True)
 class RecipesPage(Page):
-    """Published engine recipes for a model on a GPU, with source and date."""
+    """Page with the published engine recipes for a model on a GPU, with source and date."""
 
     model: str
     """Name or path of the model."""
     chip: str
-    """Name or path of the model."""
+    """Name or path of the GPU."""
     weights: str | None = None
-    """Weight format; by default the published one."""
+    """Weight format; None for the published format."""
     engine: str | None = None
     """Engine of the recipes; None for all engines."""
 

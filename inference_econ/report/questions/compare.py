@@ -1,4 +1,4 @@
-"""Page that shows several frontiers in one table."""
+"""Page that compares several frontiers in one table and one chart."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from inference_econ.search import Metric
 from inference_econ.studies.compare import Comparison
 from inference_econ.studies.results import Curve
 
-#: Probability of being cheaper than the second, from which a series is the single cheapest [1].
+#: Probability of being cheaper than the second frontier, from which a frontier counts as the single cheapest [1].
 _ALIKE = 0.55
-#: Maximum number of lines with bands; more would overlap [1].
+#: Maximum number of lines in a chart with bands [1]; more bands would overlap.
 _BANDS = 4
 
 
 @dataclass(frozen=True)
 class ComparisonPage(AnswerPage[Comparison]):
-    """Page that shows several frontiers."""
+    """Page that compares several frontiers."""
 
     wanted_speeds: Sequence[float] = ()
     """Speeds for which the table has columns, ascending [tokens/s per user].
 
-    Round numbers if neither speeds nor costs are given.
+    If neither speeds nor costs are given, the table uses round speeds.
     """
     costs: Sequence[float] = ()
-    """Costs for which the table has columns of speed and size, ascending [USD per 1e6 output tokens]."""
+    """Costs for which the table has columns of speed and number of GPUs, ascending [USD per 1e6 output tokens]."""
     y: Metric = "cost"
     """Metric on the y axis of the chart."""
 
@@ -50,17 +50,17 @@ class ComparisonPage(AnswerPage[Comparison]):
         return self.answer.speeds
 
     def tables(self) -> Sequence[Table]:
-        """Table with one row per series."""
+        """Table with one row per compared frontier."""
         table = comparison_table(self.answer, self.speeds, self.costs)
         reasons, priced = self.undrawn(), (curve.label for curve in self.answer.curves if curve.is_priced)
         return (with_notes(table, [f"Not in the chart: {reasons[label]}." for label in priced if label in reasons]),)
 
     def undrawn(self) -> dict[str, str]:
-        """Reasons why the chart lacks some series, by label."""
+        """Reasons why the chart lacks some of the frontiers, by label of the frontier."""
         return _undrawn(self.answer, self.y)
 
     def record(self) -> object:
-        """Series with their points."""
+        """Return the compared frontiers with their points."""
         return self.answer.record(self.speeds, self.costs)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
@@ -68,12 +68,12 @@ class ComparisonPage(AnswerPage[Comparison]):
         return {"frontiers": charts.line_chart(comparison_chart(self.answer, self.y))}
 
     def question(self) -> str:
-        """Question which series is the cheapest."""
+        """Question that the page answers: which of the compared deployments is the cheapest at each speed."""
         names = enumerated([curve.label for curve in self.answer.curves], "or")
         return f"Which is cheapest at each speed: {names}?"
 
     def conclusion(self) -> Pieces:
-        """Sentence with the cost of each series at a medium speed, cheapest first."""
+        """Sentence with the cost of each compared frontier at a medium speed, cheapest first."""
         series = [curve for curve in self.answer.curves if curve.is_priced]
         speeds = self.speeds or self.answer.speeds
         speed = speeds[len(speeds) // 2]
@@ -86,14 +86,14 @@ class ComparisonPage(AnswerPage[Comparison]):
         return (*pieces, *([f"; {enumerated(slow)} cannot be as fast"] if slow else []), ".")
 
     def sources(self) -> Sequence[UsedSource]:
-        """Sources of all series."""
+        """Sources of all compared frontiers."""
         return self.answer.sources
 
 
 def comparison_table(result: Comparison, speeds: Sequence[float], costs: Sequence[float] = ()) -> Table:
-    """Table with one row per series.
+    """Create the table of a comparison, with one row per compared frontier.
 
-    Columns show costs at some speeds, speed and size at some costs, and the preferred point.
+    Columns show costs at some speeds, speed and number of GPUs at some costs, and the preferred point.
 
     Parameters
     ----------
@@ -157,20 +157,20 @@ def comparison_table(result: Comparison, speeds: Sequence[float], costs: Sequenc
 
 
 def _marked(label: str, shown: str, bound: Collection[str]) -> str:
-    """Label of a series, marked if the series is a bound."""
+    """Label of a frontier, marked if the frontier is only a lower bound on cost."""
     return f"{shown} (bound)" if label in bound else shown
 
 
 def _row(curve: Curve, speeds: Sequence[float], costs: Sequence[float], rivals: Collection[float]) -> tuple[str, ...]:
-    """Table row of a series. Costs are marked where the series may be the cheapest."""
-    # Costs are empty if the price is unknown, and dashes if no point is as fast.
+    """Table row of a frontier. A mark shows at which speeds the frontier may be the cheapest."""
+    # A cost cell is empty if the price is unknown, and a dash if no point is as fast.
     none = "-" if curve.is_priced else ""
     cells = [price_cell(curve.front.setup)]
     for speed in speeds:
         cost = curve.dollars_at(speed)
         cells.append(none if cost is None else f"{dollars(cost)}{' ~' * (speed in rivals)}")
     for point in map(curve.fastest_at, costs):
-        # Speed and size of the fastest deployment at a cost; dashes if none is as cheap.
+        # Speed and number of GPUs of the fastest deployment at a cost; dashes if no deployment is as cheap.
         cells += [none, none] if point is None else [amount(point.tokens_per_second_per_user), size(point.accelerators)]
     best = curve.front.preferred()
     cells += [amount(float(curve.tokens_per_second[-1])), amount(best.tokens_per_second_per_user)]
@@ -202,7 +202,7 @@ def comparison_chart(result: Comparison, y: Metric = "cost") -> Plot:
 
 
 def _undrawn(result: Comparison, y: Metric) -> dict[str, str]:
-    """Reasons why some series have no values of the metric, by label."""
+    """Reasons why some frontiers have no values of the metric, by label of the frontier."""
     reasons = {}
     for curve in result.curves:
         if not curve.is_priced and y in ("cost", "blended"):

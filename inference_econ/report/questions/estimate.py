@@ -1,4 +1,4 @@
-"""Page of an estimate of one deployment."""
+"""Page with the estimate of one deployment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LEAST = ("joules_per_output_token", "e2e_seconds", "requests_per_second")
 
 
 class EstimatePage(AnswerPage[DeploymentEstimate]):
-    """Page of one deployment at several concurrencies."""
+    """Page that shows one deployment at several concurrencies."""
 
     def tables(self) -> Sequence[Table]:
         """Table with one row per concurrency."""
@@ -43,7 +43,7 @@ class EstimatePage(AnswerPage[DeploymentEstimate]):
         return (view(title, records, columns, kind="estimate_point", notes=notes, why=why, least=_LEAST),)
 
     def question(self) -> str:
-        """Question how fast the deployment is."""
+        """Question that the page answers: how fast the deployment is at each concurrency."""
         return f"How fast is {subject_label(self.answer.states.setup)} at each concurrency?"
 
     def conclusion(self) -> Pieces:
@@ -57,7 +57,7 @@ class EstimatePage(AnswerPage[DeploymentEstimate]):
 
 
 def _bounded(records: Sequence[Record], name: str) -> tuple[str, list[str]]:
-    """Table cells of a field, with the interval in parentheses."""
+    """Heading and table cells of a field, with its 80% interval in parentheses."""
     shown = field(name, "estimate_point")
     cells = []
     for record in records:

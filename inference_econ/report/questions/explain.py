@@ -1,4 +1,4 @@
-"""Page of one explained step: tables, data and a bar."""
+"""Page of one explained step."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from inference_econ.report.service import milliseconds, power_basis, started
 
 @dataclass(frozen=True)
 class ExplanationPage(AnswerPage[Explanation]):
-    """Page of one step."""
+    """Page that shows the parts of one decode or prefill step."""
 
     operators: bool | None = None
-    """True to show operators. By default, tables show them and data rows do not."""
+    """True to show operators, False to hide them. By default, tables show operators and data rows do not."""
     memory: bool | None = None
-    """True to show the memory of a GPU by use. By default, tables show it if they show operators."""
+    """True to show the memory of a GPU by use. By default, tables that show operators also show memory."""
 
     def tables(self) -> Sequence[page.Table]:
         """Table of the parts of the step; if requested, also tables of its operators and of memory."""
@@ -49,7 +49,10 @@ class ExplanationPage(AnswerPage[Explanation]):
         )
 
     def frame(self) -> Frame:
-        """Table rows, one per part of the step. If requested, there is one per operator or per memory use instead."""
+        """Return one row per part of the step.
+
+        If requested, return one row per operator or per use of memory instead.
+        """
         if self.operators and self.memory:
             raise InputError(
                 "rows are of operators or of the memory: give --operators or --memory, or ask for json",
@@ -62,7 +65,7 @@ class ExplanationPage(AnswerPage[Explanation]):
         return frame_of(operator_records(self.answer)) if self.operators else super().frame()
 
     def blocks(self) -> Sequence[Block]:
-        """Tables; a bar that shows the parts of the step follows the first one."""
+        """Tables of the page, with a bar of the parts of the step after the first table."""
         parts, *others = self.tables()
         return parts, ShareBar({name: max(value, 0.0) for name, value in named_parts(self.answer).items()}), *others
 
@@ -91,7 +94,7 @@ class ExplanationPage(AnswerPage[Explanation]):
         charts.write_chart(self.charts()["roofline"], path)
 
     def question(self) -> str:
-        """Question how the time of the step is composed."""
+        """Question that the page answers: which parts the time of the step has."""
         phase = "decode" if self.answer.prompt is None else "prefill"
         return f"Where does the time of a {phase} step of {subject_label(self.answer.setup)} go?"
 
@@ -122,7 +125,7 @@ def explain_table(explanation: Explanation) -> page.Table:
 
 
 def _explain_notes(explanation: Explanation) -> Iterator[str]:
-    """Notes on the layout, user speed, cost, power, and warnings."""
+    """Notes on the layout, user speed, cost and power of the step, and warnings."""
     setup, layout, uncapped = explanation.setup, explanation.layout, explanation.uncapped_seconds
     if uncapped is not None:
         slower = 100.0 * (explanation.seconds / (uncapped or explanation.seconds) - 1.0)
@@ -163,7 +166,7 @@ def _explain_notes(explanation: Explanation) -> Iterator[str]:
 
 
 def _explain_why(explanation: Explanation) -> Iterator[str]:
-    """Notes on the basis of a step: equations, memory, stages, errors, and engines that support it."""
+    """Notes on the basis of a step: equations, memory, pipeline stages, errors, and engines that support the step."""
     setup, needed, (instances,) = explanation.setup, explanation.memory, explanation.subjects()
     yield f"{basis_label(setup)} Assumptions: {setup.assumptions.name}."
     yield equations_of(name for name, _ in shown_parts(explanation))

@@ -1,4 +1,4 @@
-"""Page of the memory check of a model on a GPU."""
+"""Page with the memory check of a model on a GPU."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from inference_econ.report.page import AnswerPage, Pieces, Table
 
 
 class FitsPage(AnswerPage[Fits]):
-    """Page of the instance sizes that fit a model."""
+    """Page that shows the instance sizes in which a model fits."""
 
     def tables(self) -> Sequence[Table]:
-        """Table with one row per size."""
+        """Table with one row per instance size."""
         answer, most = self.answer, self.answer.setup.model.max_context
         notes = []
         if most is not None and any(fit.largest_context >= most for fit in answer.instances):
@@ -40,11 +40,11 @@ class FitsPage(AnswerPage[Fits]):
         return (view(title, records, [*columns, "weight_bytes"], kind="fit", notes=notes, why=why),)
 
     def question(self) -> str:
-        """Question whether a model fits on a GPU."""
+        """Question that the page answers: whether the model fits on the GPU."""
         return f"Does {subject_label(self.answer.setup)} fit?"
 
     def conclusion(self) -> Pieces:
-        """Sentence on the smallest instance that fits the model."""
+        """Sentence on the smallest instance in which the model fits."""
         first = self.answer.instances[0]
         where = f"{chips_label(first.service.accelerators)} ({layout_label(self.answer.records()[0]['layout'])})"
         return (

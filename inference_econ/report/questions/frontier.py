@@ -40,39 +40,39 @@ from inference_econ.search import Frontier, Metric, PlanTable
 DECODED = "Costs cover decode steps only; prefill is excluded."
 #: Note on the points of services.
 COUNTED = "Costs include prefill. Latencies exclude queueing; for queueing, see 'load'."
-#: Long form of that note.
+#: Long form of the note on the points of services.
 MEANS = (
     "Costs, TTFT and TPOT include the prefill of all requests. Latencies are means at constant concurrency, without "
     "queueing; 'inference-econ load' includes queueing."
 )
-#: Maximum points in a table, in addition to the preferred one [1].
+#: Maximum number of points in a table, in addition to the preferred point [1].
 _SHOWN = 14
 
 
 @dataclass(frozen=True)
 class FrontierPage(AnswerPage[AnyFront]):
-    """Page of a frontier."""
+    """Page that shows a frontier of services or of decode steps."""
 
     y: Metric = "cost"
     """Metric on the y axis of the chart."""
     plans: PlanTable | None = None
-    """All plans in the grid of decode steps, including dominated ones; None unless requested."""
+    """All deployments of the search grid for decode steps, including dominated ones; None unless requested."""
 
     def setups(self) -> Sequence[Setup]:
         """Setup of the preferred point."""
         return [self.answer.setup]
 
     def tables(self) -> Sequence[Table]:
-        """Table of some points, and of the plans if requested."""
+        """Table of some points of the frontier; if requested, also a table that counts the grid's deployments."""
         points = frontier_table(self.answer, self.y)
         return (points,) if self.plans is None else (points, plans_table(self.plans))
 
     def record(self) -> dict[str, object]:
-        """Points of the frontier, and plans if requested."""
+        """Return the points of the frontier and, if requested, all deployments of the search grid."""
         return self.answer.record(self.plans) if isinstance(self.answer, Frontier) else self.answer.record()
 
     def frame(self) -> Frame:
-        """Rows of all points; of all plans if these are requested."""
+        """Return one row per point of the frontier or, if requested, per deployment of the search grid."""
         return super().frame() if self.plans is None else self.plans.to_frame()
 
     def blocks(self) -> Sequence[Block]:
@@ -83,7 +83,7 @@ class FrontierPage(AnswerPage[AnyFront]):
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Chart of a metric against speed, with the step of the clicked point.
 
-        For services, a chart of the TTFT follows.
+        The page of a frontier of services also has a chart of the TTFT.
         """
         front = self.answer
         of_cost = f"What do{' services' if isinstance(front, ServiceFrontier) else 'es decoding'} cost at each speed?"
@@ -99,7 +99,7 @@ class FrontierPage(AnswerPage[AnyFront]):
         return {"frontier": chart}
 
     def question(self) -> str:
-        """Question what services or decode steps cost."""
+        """Question that the page answers: what serving or decoding costs at each speed."""
         subject = subject_label(self.answer.setup)
         if isinstance(self.answer, ServiceFrontier):
             return f"What does it cost to serve {subject} at each speed?"
@@ -119,7 +119,7 @@ class FrontierPage(AnswerPage[AnyFront]):
         )  # fmt: skip
 
     def start(self) -> Start | None:
-        """Preferred point of a frontier of services, at a constant concurrency."""
+        """Preferred point of a frontier of services at its constant concurrency; None for decode steps."""
         front, best = self.answer, self.answer.preferred_index()
         if isinstance(front, Frontier):
             return None
@@ -136,7 +136,7 @@ class FrontierPage(AnswerPage[AnyFront]):
 
 
 def frontier_table(front: AnyFront, y: Metric = "cost") -> Table:
-    """Table of some points, evenly spaced in speed.
+    """Table of some points of a frontier, evenly spaced in speed.
 
     Raises
     ------
@@ -162,7 +162,7 @@ def frontier_table(front: AnyFront, y: Metric = "cost") -> Table:
     setups: Sequence[Setup] = (front.setup,)
     predicted: Sequence[Quantity] = ("tpot",)
     counted = ""
-    # Another note or error already reports too long requests.
+    # Too long requests are already reported by another note or error.
     lengths_told = not isinstance(front, Frontier) or (front.traffic is not None and front.traffic.isl is not None)
     basis = [f"{DECODED} Assumptions: {front.setup.assumptions.name}."]
     if isinstance(front, ServiceFrontier):
@@ -220,9 +220,9 @@ def frontier_charts(front: AnyFront, y: Metric = "cost") -> list[Plot]:
         beside=name,
         details={key: [values[index] for index in apart] for key, values in details.items()},
     )
-    # Mark disaggregated points only if there are others.
+    # Mark disaggregated points only if the frontier also has aggregated points.
     marked = [groups] if 0 < len(apart) < len(front) else []
-    # Power of measured servers is not recorded.
+    # The power of measured servers is not recorded, so the chart of a power metric shows no servers.
     comparable = AXES[y].good and y != "joules" if services else y == "cost"
     measured = speed_cost.measured_lines({name: front} if comparable else {}, y)
     head = AXES[y].head
@@ -238,7 +238,7 @@ def frontier_charts(front: AnyFront, y: Metric = "cost") -> list[Plot]:
 
 
 def point_details(front: AnyFront) -> dict[str, list[float | str | None]]:
-    """Hover texts of each point: deployment, latencies and cost, with their intervals."""
+    """Hover texts of each point by heading: deployment, latencies and cost, with 80% intervals."""
     points: Sequence[Any] = front.points()
     details: dict[str, list[float | str | None]] = {
         "layout": [layout_label(point.layout) for point in points],
@@ -269,7 +269,7 @@ def point_details(front: AnyFront) -> dict[str, list[float | str | None]]:
 
 
 def plans_table(plans: PlanTable) -> Table:
-    """Table on the plans of a grid: numbers of feasible and of useful plans, and reasons why plans are infeasible."""
+    """Table that counts the deployments of a search grid: feasible and useful ones, and infeasible ones by reason."""
     dominated = int(plans.dominated.sum())
     counts = {
         "feasible, on the frontier": len(plans) - dominated,
@@ -282,13 +282,13 @@ def plans_table(plans: PlanTable) -> Table:
 
 
 def warned(fronts: Mapping[str, AnyFront]) -> list[str]:
-    """Warnings on the given series."""
+    """Warnings on some frontiers."""
     setups = [front.setup for front in fronts.values()]
     return [*doubts(setups, _preferred(fronts)), *scale_notes(setups)]
 
 
 def assumed(fronts: Mapping[str, AnyFront]) -> list[str]:
-    """Assumptions of all series of one kind, and prediction errors at their preferred points."""
+    """Sentences on the assumptions of some frontiers, and on the prediction errors at their preferred points."""
     named = {label: front.setup.assumptions.name for label, front in fronts.items()}
     shown = [
         f"{name} ({', '.join(label for label, other in named.items() if other == name)})"
@@ -304,7 +304,7 @@ def assumed(fronts: Mapping[str, AnyFront]) -> list[str]:
 
 
 def _preferred(fronts: Mapping[str, AnyFront]) -> list[Instances]:
-    """Preferred point of each series, labelled if there are several."""
+    """Preferred point of each frontier, with a label if the page shows several frontiers."""
     return [
         instances._replace(label=label if len(fronts) > 1 else "")
         for label, front in fronts.items()

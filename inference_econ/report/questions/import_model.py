@@ -1,4 +1,4 @@
-"""Page of an imported model: its parameters by part."""
+"""Page of an imported model, with its parameters by part."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from inference_econ.records.plain import attributes
 from inference_econ.report.notes import LEFT_OUT
 from inference_econ.report.page import Page, Table
 
-#: Counted quantities other than parameters.
+#: Quantities of the summary other than parameters.
 _COUNTED = (
     "active_parameters_without_input_embedding kv_elements_per_token index_elements_per_token "
     "window_elements_per_token state_elements_per_sequence"
@@ -21,20 +21,20 @@ _COUNTED = (
 _FORMATS = (
     "weights expert_weights shared_expert_weights attention_weights attention_output_weights embedding_weights kv"
 )
-#: Maximum tensor names that may explain a difference [1].
+#: Maximum number of tensor names that are listed to explain a difference [1].
 _NAMED = 6
 
 
 @dataclass(frozen=True)
 class ImportedModelPage(Page):
-    """Page of an imported model."""
+    """Page that shows an imported model."""
 
     model: ModelSpec
     checkpoint: Checkpoint | None = None
-    """Checkpoint to compare with the configuration."""
+    """Checkpoint files whose size is compared with the configuration; None if there are none."""
 
     def tables(self) -> Sequence[Table]:
-        """Tables of the included parameters, of unknown ones, and of the checkpoint."""
+        """Tables of the known parameters, of unknown parameters, and of the checkpoint."""
         model, shown = self.model, [model_table(self.model)]
         if model.unknown:
             # Groups of tensors with their parameters, and keys.
@@ -56,7 +56,7 @@ class ImportedModelPage(Page):
         return shown if self.checkpoint is None else [*shown, stored_table(model, self.checkpoint)]
 
     def record(self) -> object:
-        """Summary of the model; its keys are names of fields and properties."""
+        """Return a summary of the model, by name of a field or property."""
         model, blocks = self.model, list[dict[str, object]]()
         for block in model.blocks:
             spec = block.feed_forward
@@ -77,7 +77,7 @@ class ImportedModelPage(Page):
 
 
 def stored_record(model: ModelSpec, checkpoint: Checkpoint) -> dict[str, object]:
-    """Record of a checkpoint, and of the parameters that the count includes."""
+    """Return the sizes of a checkpoint, and the difference from the parameter count of the model."""
     uncounted = _uncounted(model, checkpoint)
     return {
         "bytes": checkpoint.size,
@@ -90,14 +90,14 @@ def stored_record(model: ModelSpec, checkpoint: Checkpoint) -> dict[str, object]
 
 
 def _uncounted(model: ModelSpec, checkpoint: Checkpoint) -> int | None:
-    """Stored text parameters that the count omits; None if shapes are unknown."""
+    """Number of stored text parameters that the parameter count omits [1]; None if tensor shapes are unknown."""
     if checkpoint.packed or not checkpoint.elements:
         return None
     return sum(count for part, count in checkpoint.parameters.items() if part not in OUTSIDE) - model.total_parameters
 
 
 def stored_table(model: ModelSpec, checkpoint: Checkpoint) -> Table:
-    """Table that compares a checkpoint with the count: total, parts, and tensor names if they differ."""
+    """Table that compares a checkpoint with the parameter count: total, parts, and tensor names if both differ."""
     checkpoint = checkpoint.apart({part.name for part in model.unknown})
     uncounted, parts = _uncounted(model, checkpoint), checkpoint.parameters
     counted = {part: round(count) for part, count in model.parameter_parts().items()}
@@ -131,7 +131,7 @@ def stored_table(model: ModelSpec, checkpoint: Checkpoint) -> Table:
 
 
 def model_table(model: ModelSpec) -> Table:
-    """Table of the summary: counted parameters, KV cache, and formats."""
+    """Table with the summary of a model: parameters, KV cache, and formats."""
     parts = model.parameter_parts()
     experts = [block for block in model.blocks if block.feed_forward.routed_experts]
     if experts and "feed_forward" in parts:

@@ -1,4 +1,4 @@
-"""Page of the arithmetic intensity of a step: table, data and charts."""
+"""Page with the arithmetic intensity of a step."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _LINES = 3
 
 
 class IntensityPage(AnswerPage[Intensity]):
-    """Page on where a step changes from memory-bound to compute-bound."""
+    """Page that shows at which value a step changes from memory-bound to compute-bound."""
 
     def tables(self) -> Sequence[Table]:
-        """Table with one row per operator, with its intensity at both ends and its turning point.
+        """Table with one row per operator: arithmetic intensity at the smallest and largest value, and turning point.
 
-        The step is the last row.
+        The last row shows the whole step.
         """
         answer = self.answer
         closed = answer.over != "context"
@@ -68,12 +68,12 @@ class IntensityPage(AnswerPage[Intensity]):
         return (Table(intensity_title(answer), columns, tuple(rows), tuple(_notes(answer)), why, least),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Chart of intensity against the variable, and chart of the operators along the roofline."""
+        """Chart of arithmetic intensity against the variable, and chart of the operators along the roofline."""
         title = f"From which {self.answer.over} on is arithmetic the limit?\n{intensity_title(self.answer)}"
         return {"intensity": charts.line_charts(intensity_charts(self.answer), title)}
 
     def question(self) -> str:
-        """Question where compute becomes the limit."""
+        """Question that the page answers: from which value of the variable the step is compute-bound."""
         return f"From which {self.answer.over} on is arithmetic the limit of {subject_label(self.answer.setup)}?"
 
     def conclusion(self) -> Pieces:
@@ -93,12 +93,12 @@ def intensity_title(answer: Intensity) -> str:
 
 
 def _notes(answer: Intensity) -> Iterator[str]:
-    """Result as sentences, and important notes."""
+    """Sentences on the result, and important notes."""
     yield f"Layout {layout_label(answer.layout)}{started(answer.layout)}. {step_sentence(answer)}"
     gpus, latent = float(answer.layout["stage"]), any(it.attention.kind == "latent" for it in answer.setup.model.blocks)
     for sweep in answer.operators:
         if sweep.name == "attention" and latent and answer.prompt is None and gpus > 1.0:
-            # A GPU reads the whole latent for its heads.
+            # A GPU reads the whole latent KV cache for its heads.
             whole = float(sweep.flop_per_byte[-1]) * float(answer.layout["tp"])
             yield (
                 f"Latent attention has {amount(whole / gpus)} FLOP/B with tp{gpus:g}, which splits the heads, and "
@@ -124,7 +124,7 @@ def _notes(answer: Intensity) -> Iterator[str]:
 
 
 def _turns(sweep: IntensitySweep) -> tuple[str, str]:
-    """Table cells with the range in which memory is the limit, and the range in which compute is."""
+    """Table cells with the range in which memory is the limit, and with the range in which compute is the limit."""
     if sweep.turns_at is None:
         throughout = ("throughout", "-")
         return throughout if sweep.bound == "memory" else throughout[::-1]
@@ -144,7 +144,7 @@ def step_sentence(answer: Intensity) -> str:
 
 
 def intensity_charts(answer: Intensity) -> list[Plot]:
-    """Charts of intensity against the variable with ridge points, and of arithmetic rates with roofs."""
+    """Chart data against the variable: arithmetic intensity with ridge points, and arithmetic rates with roofs."""
     # Operator of each kind with the longest time at the largest value.
     kinds: dict[str, IntensitySweep] = {}
     for sweep in sorted(answer.operators, key=lambda sweep: -float(sweep.worked_seconds[-1])):
@@ -174,5 +174,5 @@ def intensity_charts(answer: Intensity) -> list[Plot]:
 
 
 def _drawable(values: Array) -> list[float]:
-    """Values that fit on a logarithmic axis; NaN for others."""
+    """Replace values that a logarithmic axis cannot show by NaN."""
     return [value if value > 0.0 else nan for value in values.tolist()]

@@ -46,7 +46,7 @@ _NUMBER, _RANK, _LEADER = "${2:-0}", Expanded("${3:-0}"), Expanded("${4:-localho
 
 @cache
 def templates() -> Environment:
-    """Templates of the package; an undefined name is an error."""
+    """Environment of the Jinja templates of the package; an undefined name raises an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     loader = PackageLoader("inference_econ.report")
@@ -55,7 +55,7 @@ def templates() -> Environment:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """Subcommand of the launch script: its name and its actions."""
+    """Subcommand of the launch script: name, command, files to write, and lines before the command."""
 
     name: str
     command: str
@@ -71,7 +71,7 @@ def start_script(start: Start, to: str | None = None) -> str:
     start : Start
         Deployment.
     to : str, optional
-        Engine to launch; by default the predicted one.
+        Engine to launch; by default the predicted engine.
 
     Raises
     ------
@@ -87,14 +87,14 @@ def start_script(start: Start, to: str | None = None) -> str:
 
 
 def script(deployment: LaunchPlan, size: int) -> str:
-    """Script that starts one instance, starts one machine of an instance, or runs the load generator.
+    """Shell script that starts an instance or one machine of an instance, or runs the load generator.
 
     Parameters
     ----------
     deployment : LaunchPlan
         Launch plan.
     size : int
-        GPUs of a machine [1].
+        Number of GPUs in a machine [1].
 
     Raises
     ------
@@ -114,14 +114,18 @@ def script(deployment: LaunchPlan, size: int) -> str:
 
 
 def _serve(instance: Instance, size: int, earlier: Sequence[Instance]) -> _Kind:
-    """Subcommand that starts one instance or machine. Instances that share its machines are started before."""
-    # Number instances of other roles on the same GPUs first: count them, and convert them to instances of this size.
+    """Subcommand that starts one instance or one machine of an instance.
+
+    ``earlier`` has instances of other roles, which are first on shared machines.
+    """
+    # Instances of other roles on the same GPUs have the first numbers. Count these instances, and convert their GPUs to
+    # places of instances of this size.
     sharers = [other for other in earlier if other.service.setup.hardware == instance.service.setup.hardware]
     each, ahead = instance.accelerators, sum(other.replicas for other in sharers)
     places = -(-sum(other.replicas * other.accelerators for other in sharers) // each)
 
     def numbered(first: int) -> str:
-        """Port that is unique for each instance on a machine."""
+        """Port that is different for each instance on a machine."""
         return str(first + ahead) if instance.replicas == 1 else Expanded(f"$(({first + ahead} + {_NUMBER}))")
 
     count, sharing = machines(instance, size), size // each
@@ -132,7 +136,7 @@ def _serve(instance: Instance, size: int, earlier: Sequence[Instance]) -> _Kind:
     several = commands_per_machine(instance, size, InstanceMachine(_RANK, _LEADER)) if count > 1 else []
     flag = headless(instance, _RANK) if count > 1 else None
     text = command_text((*instance.words, *several, *address)) + (f" \\\n    {flag}" if flag else "")
-    # First GPU of an instance on its machine, as shell arithmetic.
+    # Index of the first GPU of an instance on its machine, as shell arithmetic.
     first = f"{each} * (({_NUMBER} + {places}) % {sharing})" if places else f"{_NUMBER} % {sharing} * {each}"
     before = []
     if count == 1 and instance.replicas + places > 1 and sharing > 1:
@@ -143,7 +147,7 @@ def _serve(instance: Instance, size: int, earlier: Sequence[Instance]) -> _Kind:
             "export CUDA_VISIBLE_DEVICES",
         ]
     if "--kv-transfer-config" in instance.arguments:
-        # vLLM instances find those of the other role at one port per rank.
+        # A vLLM instance contacts instances of the other role at one port per rank.
         port = f"$(({SIDE_CHANNEL} + {first}))" if size > each else f"{SIDE_CHANNEL}"
         before += [
             "export VLLM_NIXL_SIDE_CHANNEL_HOST=\"${VLLM_NIXL_SIDE_CHANNEL_HOST:-$(hostname -I | cut -d' ' -f1)}\"",
@@ -153,7 +157,7 @@ def _serve(instance: Instance, size: int, earlier: Sequence[Instance]) -> _Kind:
 
 
 def files(instance: Instance) -> dict[str, str]:
-    """Contents of the files that an instance reads, by name."""
+    """Contents of the configuration files that an instance reads, by file name."""
     return {CONFIG: yaml_text(instance.file)} if instance.file else {}
 
 
@@ -168,12 +172,12 @@ def command_text(words: Iterable[str]) -> str:
 
 
 def shell_word(word: str) -> str:
-    """Word quoted for a shell, except for words that the shell must expand."""
+    """Quote a word for a shell, unless the shell must expand the word."""
     return f'"{word}"' if isinstance(word, Expanded) else shlex.quote(word)
 
 
 def launch_comments(deployment: LaunchPlan) -> list[str]:
-    """Comment lines of the script about the deployment: instances, requirements and predictions."""
+    """Comment lines of the launch script: instances, memory, predictions and notes."""
     lines = [f"inference-econ {metadata.version('inference-econ')}: {deployment.engine.label}"]
     if deployment.pick:
         lines.append(f"selected: {deployment.pick}")
@@ -190,14 +194,14 @@ def launch_comments(deployment: LaunchPlan) -> list[str]:
     lines.append(f"predicted at {deployment.load.text}{share} (with 80% intervals):")
     lines += [f"  {expected_label(expected)}" for expected in deployment.expected]
     lines += notes(deployment)
-    # Names come from untrusted files: no line break in them may end a comment.
+    # Names come from untrusted files, so line breaks are removed. A line break would end a comment of the script.
     whole = [" ".join(line.splitlines()) for line in lines]
     wrap = textwrap.TextWrapper(_WIDTH, subsequent_indent="    ", break_on_hyphens=False)
     return [part for line in whole for part in wrap.wrap(line)]
 
 
 def expected_label(expected: Expected) -> str:
-    """Prediction with its interval and SLO.
+    """Format a prediction with its 80% interval and its SLO.
 
     Examples
     --------

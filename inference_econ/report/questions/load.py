@@ -1,4 +1,4 @@
-"""Page of a fleet under several loads: tables, data and charts."""
+"""Page of a fleet under several loads."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from inference_econ.report.service import (
 )
 from inference_econ.serving import Gamma, Loaded, arrivals_of, needs_simulation, seen, simulate_where_needed
 
-#: Percentiles of each latency that are shown in addition to those of SLOs.
+#: Percentiles of each latency that are shown in addition to the percentiles of SLOs.
 _PERCENTILES = {"ttft": {"p50", "p99"}, "tpot": {"p50", "p99"}, "e2e": {"p99"}}
 #: Percentiles that narrow pages leave out, unless they have an SLO.
 _LEAST = (("tpot", "p50"), ("ttft", "p50"), ("e2e", "p99"), ("tpot", "p99"), ("ttft", "p99"))
-#: Maximum recommended load [1]; slightly above it, queues grow without bound.
+#: Maximum recommended load, as a share of the capacity [1]; slightly above this load, queues grow without bound.
 _FULLEST = 0.85
 #: Percentiles of a chart; the last one has a band, and the percentile of an SLO replaces it.
 _DRAWN = ("p50", "p90")
@@ -51,7 +51,10 @@ class LoadPage(AnswerPage[LoadCurve]):
     """Page of a fleet under several loads."""
 
     def tables(self) -> Sequence[Table]:
-        """Table with one row per load; if loads were simulated, also a table of these."""
+        """Table with one row per load.
+
+        If loads were simulated, a second table compares simulated and analytical latencies.
+        """
         points, targets, bursts = self.answer.points, self.answer.targets, self.answer.bursts
         notes = [_capacity_note(points)]
         if bursts is not None:
@@ -76,7 +79,7 @@ class LoadPage(AnswerPage[LoadCurve]):
         return {"load": charts.line_charts(load_charts(points, under, self.answer.targets), title)}
 
     def question(self) -> str:
-        """Question how latencies and token costs change with the load."""
+        """Question that the page answers: how latencies and token costs change with the load."""
         sheet = self.answer.points[0].sheet
         return (
             f"How do latency and token cost of {subject_label(sheet.service.setup)} on "
@@ -99,13 +102,13 @@ class LoadPage(AnswerPage[LoadCurve]):
         )  # fmt: skip
 
     def start(self) -> Start:
-        """Fleet at a recommended load."""
+        """Fleet at the largest recommended load, as input of a launch plan."""
         point = self._working()
         which = f"the fleet at {point.requests_per_second:.4g} requests/s"
         return start_of(point.sheet, self.answer.targets, which)
 
     def _working(self) -> LoadPoint:
-        """Largest load within the SLOs and below the recommended maximum; the smallest load if there is none."""
+        """Largest load within the SLOs and below the recommended maximum; the smallest load if no load meets both."""
         points, targets = self.answer.points, self.answer.targets
         light = [
             point for point in points if point.load.utilization <= _FULLEST and not targets.first_violated(point.load)
@@ -156,7 +159,7 @@ def load_table(curve: LoadCurve) -> Table:
 
 
 def _capacity_note(points: Sequence[LoadPoint]) -> str:
-    """Note on the capacity of the fleet, and on rates above it."""
+    """Note on the capacity of the fleet, and on request rates above this capacity."""
     sheet = points[0].sheet
     most = sheet.replicas * sheet.service.most_requests_per_second
     if rates := _rates(point for point in points if point.load.saturated):
@@ -165,7 +168,7 @@ def _capacity_note(points: Sequence[LoadPoint]) -> str:
 
 
 def _load_notes(points: Sequence[LoadPoint]) -> Iterator[str]:
-    """Notes on preemptions and cache hits."""
+    """Notes on preemptions and cache hits in the simulations."""
     sheet = points[0].sheet
     shares = [
         f"{100 * point.simulated.preemptions / point.simulated.ttft.size:.2g}% at {point.requests_per_second:.4g}"
@@ -192,7 +195,7 @@ def _rates(points: Iterable[LoadPoint]) -> str:
 
 
 def _doubtful(points: Iterable[LoadPoint]) -> str:
-    """Loads outside the validated range of the analytical model, with reasons; empty if there are none."""
+    """Sentence on loads outside the validated range of the analytical model; empty if there are none."""
     rates = _rates(point for point in points if needs_simulation(point.sheet.service, point.closed))
     if not rates:
         return ""
@@ -203,7 +206,7 @@ def _doubtful(points: Iterable[LoadPoint]) -> str:
 
 
 def _promised_of(name: str, targets: Targets) -> set[str]:
-    """Statistic of a latency's SLO; empty without an SLO."""
+    """Statistic of the SLO on a latency, as a set; empty without an SLO."""
     return {targets.percentile_of(name)} if name in targets.given else set()
 
 
@@ -242,9 +245,11 @@ def simulation_table(points: Sequence[LoadPoint]) -> Table:
 
 
 def loads_under(points: Sequence[LoadPoint], arrival_scv: float, assumed_scv: float) -> list[Loaded]:
-    """Loads of an instance at the given points, under given arrivals. Loads are simulated if the points are simulated.
+    """Evaluate an instance at the loads of some points under given arrivals.
 
-    Bursts are always simulated, which takes a second or two.
+    Loads are simulated if the points are simulated.
+
+    Bursty arrivals are always simulated, which takes one or two seconds.
     """
     if arrival_scv == assumed_scv == POISSON:
         return [point.load if point.simulated is None else seen(point.load, point.simulated) for point in points]
@@ -257,7 +262,7 @@ def loads_under(points: Sequence[LoadPoint], arrival_scv: float, assumed_scv: fl
 
 
 def load_charts(points: Sequence[LoadPoint], under: Mapping[float, Sequence[Loaded]], targets: Targets) -> list[Plot]:
-    """Charts of TTFT, TPOT and cost against the load.
+    """Create the chart data of TTFT, TPOT and cost against the load.
 
     Latencies are shown under several kinds of arrivals, with their SLOs.
 
@@ -266,8 +271,8 @@ def load_charts(points: Sequence[LoadPoint], under: Mapping[float, Sequence[Load
     points : sequence of LoadPoint
         Fleet under some loads.
     under : mapping of float to sequence of Loaded
-        Loads of an instance, by the squared coefficient of variation of the interarrival times. The assumed value is
-        included.
+        Loads of an instance under each kind of arrivals, by the squared coefficient of variation of the interarrival
+        times [1]. The assumed arrivals are included.
     targets : Targets
         SLOs.
     """

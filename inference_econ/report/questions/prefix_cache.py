@@ -1,4 +1,4 @@
-"""Page of prefix caching by tier: table, data and chart."""
+"""Page that compares recomputing a prefix with reading it from each cache tier."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _LENGTHS = 2.0 ** np.arange(4.0, 17.5, 0.5)
 
 
 class PrefixCachePage(AnswerPage[Offloading]):
-    """Page of a repeated prefix."""
+    """Page that compares recomputing a repeated prefix with reading it from each cache tier."""
 
     def tables(self) -> Sequence[Table]:
-        """Table whose first row is for recomputing, with one further row per tier."""
+        """Table with a first row for recomputing the prefix, and one further row per cache tier."""
         return (offload_table(self.answer),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Chart of time against prefix length."""
+        """Chart of the times to recompute and to read a prefix, against prefix length."""
         title = heading("Prefix cache", [self.answer.service.setup], [])
         names = {"computed": "computed again"}
         plot = Plot(
@@ -40,7 +40,7 @@ class PrefixCachePage(AnswerPage[Offloading]):
             f"tokens of the prefix, before {self.answer.new_tokens:,.0f} new ones",
             "seconds",
             tuple(
-                # A time of 0 has no place on a logarithmic axis.
+                # A logarithmic axis cannot show a time of 0.
                 PlotSeries(names.get(name, f"read from {name}"), list(_LENGTHS), np.where(y > 0, y, np.nan).tolist())
                 for name, y in curve(self.answer, _LENGTHS).items()
             ),
@@ -48,7 +48,7 @@ class PrefixCachePage(AnswerPage[Offloading]):
         return {"prefix": charts.line_chart(plot)}
 
     def question(self) -> str:
-        """Question whether a cache is faster than recomputing."""
+        """Question that the page answers: whether reading a prefix from a cache is faster than recomputing it."""
         subject = subject_label(self.answer.service.setup)
         return f"Is it faster to read a repeated prefix of {subject} from a cache than to recompute it?"
 
@@ -66,7 +66,7 @@ class PrefixCachePage(AnswerPage[Offloading]):
 
 
 def offload_table(offloading: Offloading) -> Table:
-    """Table whose first row recomputes a prefix; the other rows read it from one tier each."""
+    """Create a table whose first row is for recomputing the prefix, and each further row for reading it from a tier."""
     service, conversation = offloading.service, offloading.conversation
     notes = [
         f"{service.accelerators} x {service.setup.hardware.name}, {layout_label(layout_of(service))}, "

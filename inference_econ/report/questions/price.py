@@ -86,7 +86,7 @@ class PricePage(AnswerPage[Sheet]):
         return (view(price_title(sheet), rows, columns, kind="kind_price", notes=notes, why=why, least=least),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Chart of the shares of the hourly bill."""
+        """Chart of the hourly cost by kind of token."""
         sheet, rate = self.answer, self.answer.load.completed_per_second * self.answer.replicas
         title = (
             "How does the hourly cost divide among tokens?\n"
@@ -102,13 +102,13 @@ class PricePage(AnswerPage[Sheet]):
         return {"price": charts.waterfall_chart(title, "US dollars per hour", parts, ("all tokens", text))}
 
     def question(self) -> str:
-        """Question what each kind of token costs."""
+        """Question that the page answers: what each kind of token costs."""
         sheet = self.answer
         rate = sheet.load.requests_per_second * sheet.replicas
         return f"What does each kind of token cost on {subject_label(sheet.service.setup)} at {rate:.4g} requests/s?"
 
     def conclusion(self) -> Pieces:
-        """Sentence on the cost per million tokens by kind, the fleet, and the bill of the fleet."""
+        """Sentence on the cost per million tokens by kind, the fleet, and the hourly cost of the fleet."""
         sheet = self.answer
         kinds = [kind for kind, hourly in sheet.tokens_per_hour.items() if hourly]
         costs = [piece for kind in kinds for piece in (", $", dollars(sheet.average[kind]), f" of {KIND_NAMES[kind]}")]
@@ -117,15 +117,18 @@ class PricePage(AnswerPage[Sheet]):
 
     @property
     def proportional(self) -> bool:
-        """True without API prices; with them, the margin is a difference and not proportional."""
+        """True without API prices.
+
+        With API prices, the page also has a profit, which is not proportional to the GPU price.
+        """
         return self.answer.api is None
 
     def start(self) -> Start:
-        """Deployment that was priced."""
+        """Priced deployment, as input of a launch plan."""
         return start_of(self.answer, self.answer.targets, "what is priced")
 
     def mix(self) -> Mapping[str, float] | None:
-        """Costs by kind of token, and request lengths; for results in which input can be cached."""
+        """Costs by kind of token, cached share and request lengths; None if the workload has no cached input."""
         costs, requests = self.answer.average, self.answer.service.requests
         if not self.answer.tokens_per_hour["cached_input"]:
             return None
@@ -134,19 +137,19 @@ class PricePage(AnswerPage[Sheet]):
 
 
 def offer_label(offer: Offer) -> str:
-    """Provider and date of the API prices that are compared, as text."""
+    """Describe the compared API offer: provider, model and date."""
     hours = f", {offer.hours} hours" if offer.hours else ""
     cached = "" if offer.dollars_per_million_cached_input_tokens else "; no price for cached input"
     return f"API: {offer.provider}, {offer.model_as_written}{hours}, {offer.date} ({offer.source}){cached}."
 
 
 def usual_speed_label(usual: UsualSpeed) -> str:
-    """Reference speed with its source."""
+    """Describe the reference speed with its source."""
     return f"{usual.tokens_per_second:.3g} tokens/s per user ({usual.source})"
 
 
 def _output_price(sheet: Sheet, input_price: float) -> str:
-    """Sentence on the output price that covers the bill, for a given price of input tokens [USD per 1e6 tokens]."""
+    """Sentence on the output token price that covers the cost, for a given input token price [USD per 1e6 tokens]."""
     price = sheet.break_even_output_price or 0.0
     if price <= 0.0:
         return f"At ${input_price:g} per million input tokens, input revenue alone covers the cost."
@@ -163,7 +166,7 @@ def price_title(sheet: Sheet) -> str:
 
 
 def break_even(sheet: Sheet, api: Mapping[str, float]) -> str:
-    """Sentence on the request rate at which the revenue of this fleet covers its bill, for some prices."""
+    """Sentence on the request rate at which the revenue of the fleet at API prices covers its cost."""
     revenue, fleet = sheet.revenue_per_hour(api), sheet.fleet
     if revenue <= 0:
         return "There is no revenue at these prices."

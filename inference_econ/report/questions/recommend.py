@@ -48,7 +48,7 @@ _IDLE = 0.05
 
 
 class RecommendationPage(AnswerPage[Recommendation]):
-    """Page of the deployments that meet the SLOs."""
+    """Page that shows the cheapest deployments that meet the SLOs."""
 
     def tables(self) -> Sequence[Table]:
         """Table with one row per deployment."""
@@ -68,7 +68,7 @@ class RecommendationPage(AnswerPage[Recommendation]):
             "'limited by': the constraint that a fleet with one replica less would violate.",
         ]
         if self.answer.margin:
-            # Sentence on the capacity above the load.
+            # Add a sentence on the capacity above the load.
             margin = self.answer.margin
             parts = [
                 *([f"{100 * margin.headroom:g}% headroom"] if margin.headroom else ()),
@@ -87,7 +87,7 @@ class RecommendationPage(AnswerPage[Recommendation]):
         return {"recommend": charts.line_charts(recommend_charts(self.answer, self.answer.targets), title)}
 
     def question(self) -> str:
-        """Question which deployment is the cheapest."""
+        """Question that the page answers: which deployment is the cheapest."""
         best, promise = self.answer[0], promises_label(self.answer.targets)
         return (
             f"Which deployment serves {best.service.setup.model.name} at {best.requests_per_second:.4g} requests/s"
@@ -109,7 +109,7 @@ class RecommendationPage(AnswerPage[Recommendation]):
         )  # fmt: skip
 
     def start(self) -> Start:
-        """Cheapest deployment."""
+        """Cheapest deployment, as input of a launch plan."""
         return start_of(self.answer[0], self.answer.targets, "the first row")
 
 
@@ -124,7 +124,7 @@ def _users_note(users: Users, best: Deployment) -> str:
 
 
 def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
-    """Table of deployments, cheapest first."""
+    """Create the table of recommended deployments, cheapest first."""
     ttft, tpot, e2e = (f"{name}_seconds.{targets.percentile_of(name)}" for name in NAMES)
     kept = [choice.chances(targets) for choice in choices]
     best, setups = choices[0], [setup for choice in choices for setup in choice.setups]
@@ -172,7 +172,7 @@ def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
 
 
 def evidence_column(choices: Iterable[Deployment]) -> Column:
-    """Column of the evidence for each deployment."""
+    """Column that shows how similar measured servers are to each deployment."""
     return "evidence", [choice.evidence.text for choice in choices]
 
 
@@ -187,10 +187,10 @@ def choices_table(
     why: Iterable[str],
     least: Iterable[str],
 ) -> Table:
-    """Table with one row per deployment. The table has a column of engines, and a column of recipes if these differ.
+    """Create a table with one row per deployment, a column of engines, and a column of recipes if recipes differ.
 
-    See :func:`inference_econ.report.fields.view` for the parameters. Warnings on the predictions are placed between the
-    notes and the notes in ``after``.
+    See :func:`inference_econ.report.fields.view` for the parameters. Warnings on the predictions are placed after
+    ``notes`` and before ``after``.
     """
     setups = [choice.service.setup for choice in choices]
     subjects = under_load((choice.service, choice.instance_load) for choice in choices)
@@ -209,14 +209,14 @@ def _short_names(names: Collection[str]) -> Mapping[str, str]:
 
 
 def several_chips(choices: Sequence[Deployment]) -> Sequence[Column]:
-    """Columns of GPUs and their prices; empty for a single kind of GPU."""
+    """Columns with the GPU and its price; empty if all deployments use one kind of GPU."""
     setups = [choice.service.setup for choice in choices]
     prices = "$/GPU-h", [*map(price_cell, setups)]
     return ("hardware", prices) if len({setup.hardware.name for setup in setups}) > 1 else ()
 
 
 def _partly_rented(choices: Sequence[Deployment]) -> Sequence[str]:
-    """Column of billed GPUs; empty if no billed GPU is idle."""
+    """Column with the number of rented GPUs; empty if no rented GPU is idle."""
     return ("accelerators_rented",) if any(choice.rented != choice.accelerators for choice in choices) else ()
 
 
@@ -233,7 +233,7 @@ def shown_record(choice: Deployment, targets: Targets) -> dict[str, Any]:
 
 
 def instances_label(choice: Deployment) -> str:
-    """Number of instances; ``4P2D`` if disaggregated."""
+    """Number of instances as text; ``4P2D`` for 4 prefill and 2 decode instances."""
     fleet = choice.fleet
     return str(choice.replicas) if fleet is None else f"{fleet.prefill_instances}P{fleet.decode_instances}D"
 
@@ -245,12 +245,12 @@ def recommend_title(choices: Sequence[Deployment], targets: Targets) -> str:
     return service_title("Cheapest deployments", services, setups, rate=rate, promises=targets)
 
 
-#: Hover texts of a deployment.
+#: Fields of a deployment that hover texts show.
 _HOVER = (
     *("accelerators", "replicas", "layout", "engine", "recipe", "dollars_per_million_output_tokens"),
     *("utilization", "limiting_constraint"),
 )
-#: Latencies of SLOs, and their axis labels.
+#: Latencies that charts show, and their axis labels.
 _WAITS = {"ttft": "Time to first token", "tpot": "Time per output token"}
 
 
@@ -283,7 +283,7 @@ def recommend_charts(choices: Sequence[Deployment], targets: Targets) -> list[Pl
 
 
 def _interval(record: Mapping[str, Any], name: str, which: str) -> Band | None:
-    """80% interval of a latency for a deployment [ms]; None if it is unknown."""
+    """80% interval of a deployment's latency as a horizontal band [ms]; None if the interval is unknown."""
     low, high = (record.get(f"{name}_seconds_{end}", {}).get(which) for end in ("low", "high"))
     if low is None or high is None:
         return None
@@ -291,7 +291,7 @@ def _interval(record: Mapping[str, Any], name: str, which: str) -> Band | None:
 
 
 def choice_label(choice: Deployment) -> str:
-    """Instances, GPUs, layout, and engines that support the layout, as text."""
+    """Describe a deployment as text: instances, GPUs, layout, and engines that support the layout."""
     if choice.fleet is None:
         return fleet_label(choice.service, choice.replicas)
     chips = f"{choice.accelerators} x {choice.service.setup.hardware.name}"
@@ -300,7 +300,7 @@ def choice_label(choice: Deployment) -> str:
 
 
 class MostTrafficPage(AnswerPage[MostTraffic]):
-    """Page of the deployments with the largest request rates within a limit."""
+    """Page that shows the deployments with the largest request rates within a limit."""
 
     def tables(self) -> Sequence[Table]:
         """Table with one row per deployment."""
@@ -338,7 +338,7 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
         return (table,)
 
     def question(self) -> str:
-        """Question which request rate is possible within the limit."""
+        """Question that the page answers: which request rate the limit allows."""
         means, promise = self.answer.means.text, promises_label(self.answer.targets)
         model = self.answer[0].service.setup.model.name
         return f"How many requests/s of {model} do {means} serve{f' with {promise}' if promise else ''}?"
@@ -351,5 +351,5 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
 
     @property
     def proportional(self) -> bool:
-        """True if the limit is a number of GPUs; a budget allows other fleets at other prices."""
+        """True if the limit is a number of GPUs. With a budget, another GPU price allows another fleet."""
         return self.answer.means.dollars_per_hour is None

@@ -1,4 +1,4 @@
-"""Page of a scenario: tables, data and figures."""
+"""Page of the result of a scenario."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class ScenarioPage(AnswerPage[Result]):
         return scenario_tables(self.answer)
 
     def blocks(self) -> Sequence[Block]:
-        """Tables, then the verdict on a measured deployment."""
+        """Tables, followed by the verdict on a measured deployment if the scenario has one."""
         return (*self.tables(), *map(Headline, self._verdicts()))
 
     def markdown(self) -> str:
-        """Markdown of the tables.
+        """Return the tables in Markdown.
 
-        Titles are included if there are several tables, unless these are panels of one figure.
+        Several tables have titles, unless the tables are panels of one figure.
         """
         tables = self.tables()
         titled = len(tables) > 1 and not self.answer.panels
@@ -41,7 +41,7 @@ class ScenarioPage(AnswerPage[Result]):
         return text + "".join(f"\n{line}\n" for verdict in self._verdicts() for line in verdict)
 
     def _verdicts(self) -> list[Pieces]:
-        """Verdict on the measured deployment under each preset of assumptions."""
+        """Verdicts on the measured deployment, one for each preset of assumptions."""
         if not self.answer.assessments:
             return []
         from inference_econ.report.questions.assess import verdict
@@ -49,20 +49,20 @@ class ScenarioPage(AnswerPage[Result]):
         return [verdict(assessment) for assessment in self.answer.assessments]
 
     def draw(self, path: str) -> None:
-        """Draw the figure."""
+        """Draw the figure of the scenario to a file."""
         from inference_econ.report import figures
         from inference_econ.report.questions import scenario_figure
 
         figures.save(scenario_figure.draw(self.answer), [path])
 
     def question(self) -> str:
-        """Description in the scenario file."""
+        """Description from the scenario file."""
         return self.answer.scenario.description
 
     def conclusion(self) -> Pieces:
-        """Verdict on a measured deployment if there is one.
+        """Verdict on the measured deployment of the scenario, if the scenario has one.
 
-        Without a measured deployment, the preferred points of all series, or the note of a table.
+        Otherwise, a sentence on the preferred points of all frontiers, or the note of a table.
         """
         if self._assessed is not None:
             return self._assessed.conclusion()
@@ -82,12 +82,12 @@ class ScenarioPage(AnswerPage[Result]):
 
     @property
     def proportional(self) -> bool:
-        """True only for a measured deployment."""
+        """True only if the scenario has a measured deployment."""
         return self._assessed is not None
 
     @property
     def drawn(self) -> Page:
-        """Page of the measured deployment; this page if there is none."""
+        """Page whose charts a report shows: the page of the measured deployment, or else this page."""
         return self._assessed or self
 
     @property
@@ -97,7 +97,7 @@ class ScenarioPage(AnswerPage[Result]):
 
     @property
     def _assessed(self) -> AssessmentPage | None:
-        """Page of the measured deployment; None if there is none."""
+        """Page of the measured deployment; None if the scenario has no measured deployment."""
         if self.answer.assessment is None:
             return None
         from inference_econ.report.questions.assess import AssessmentPage
@@ -123,7 +123,10 @@ def scenario_tables(result: Result) -> tuple[Table, ...]:
 
 
 def cell_table(shown: CellTable) -> Table:
-    """Table of numbers with the published ones; numbers have the decimals of the published ones, or three digits."""
+    """Table of computed and published numbers.
+
+    A computed number has the decimals of the published number, or three digits.
+    """
     compared = {column for row in shown.rows for column in row.printed}
     matched = bool(compared) and not shown.errors
     heads, rows = [*shown.names], []
@@ -148,7 +151,7 @@ def cell_table(shown: CellTable) -> Table:
 
 
 def _offers_table(result: Result) -> Table:
-    """Table of API offers, each with the series that it is compared with."""
+    """Table of API offers, each with the frontier (series) that the offer is compared with."""
     rows = []
     for record in result.offer_records:
         cost, price = record["series_dollars_per_million_output_tokens"], record["dollars_per_million_output_tokens"]
@@ -166,7 +169,7 @@ def _offers_table(result: Result) -> Table:
 
 
 def scenario_table(result: Result) -> Table:
-    """Table of a scenario; published values are shown where they differ."""
+    """Table of a scenario with one row per frontier (series); published values are shown where they differ."""
     shown = result.table
     if result.comparison is not None:
         rows = tuple(
@@ -196,7 +199,7 @@ def scenario_table(result: Result) -> Table:
 
 
 def _matches(compared: Sequence[Cell]) -> list[str]:
-    """Sentences on the number of published cells that agree, and on cells that differ."""
+    """Sentences on the number of published table cells that agree, and on cells that differ."""
     notes = [f"{cell.row}, {cell.column}: printed {cell.printed}. {cell.note}" for cell in compared if not cell.match]
     if compared:
         notes.append(f"{sum(cell.match for cell in compared)} of {len(compared)} printed cells match.")

@@ -1,4 +1,4 @@
-"""Figures of scenarios."""
+"""Figures of scenarios, drawn with matplotlib."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def draw(result: Result) -> Figure:
 
 
 def _offers(axes: Axes, result: Result) -> None:
-    """Draw the offers of API providers in the colors of their series, with one marker shape per day."""
+    """Draw API offers in the colors of the frontiers that they are compared with, with one marker shape per day."""
     days = list(dict.fromkeys(beside.offer.date for beside in result.offers))
     for beside in result.offers:
         marker = MARKERS[days.index(beside.offer.date) % len(MARKERS)]
@@ -118,7 +118,7 @@ def _name_offers(figure: Figure, panels: Sequence[tuple[Axes, Result]]) -> None:
 
 
 def _colour(result: Result, beside: BesideSeries) -> str:
-    """Color of the series with which an offer is compared."""
+    """Color of the frontier that an API offer is compared with."""
     labels = [curve.label for curve in result.curves]
     return COLOURS[labels.index(beside.series) % len(COLOURS)]
 
@@ -149,10 +149,10 @@ _ACROSS = {1: "left", -1: "right", 0: "center"}
 _ALONG = {1: "bottom", -1: "top", 0: "center"}
 
 
-#: Step along a curve for overlap checks, margin around a name, and size of a point [pixels].
+#: Step along a curve for overlap checks, margin around a name, and half size of a point [pixels].
 _STEP, _AROUND, _POINT = 2.0, 3.0, 4.0
-#: Penalty for a name that covers another name, a point or the outside of the axes, and per curve step [1]. A distance
-#: of one point to its own mark costs 1.
+#: Penalties of a position for a name [1]: for covering another name, a point or the edge of the axes, and for covering
+#: one step of a curve. A distance of one typographic point from the named point has the penalty 1.
 _COVERED, _CROSSED = 400.0, 4.0
 
 _DISTANCES = (5.0, 14.0, 24.0, 36.0)
@@ -162,18 +162,18 @@ _FONT_SIZE = 7.5
 
 
 class Named(NamedTuple):
-    """Point with a name."""
+    """Point of a figure with a name."""
 
     name: str
     """Text next to the point."""
     place: tuple[float, float]
-    """Position in axis units."""
+    """Position of the point in axis units."""
     colour: str
     """Color of the name."""
 
 
 def write_names(axes: Axes, points: Sequence[Named]) -> None:
-    """Write each name where it overlaps least. A thin line connects a name to its point if they are apart.
+    """Write each name at the position with the least overlap. A thin line connects a distant name to its point.
 
     The limits and the layout of the figure must be final.
     """
@@ -213,7 +213,7 @@ def write_names(axes: Axes, points: Sequence[Named]) -> None:
 
 
 def _stepped(line: Array) -> Array:
-    """Points at equal distances along a line, shape (n, 2) [pixels]."""
+    """Resample a line to points at equal distances, shape (n, 2) [pixels]."""
     if len(line) < 2:
         return line
     lengths = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(line, axis=0).T))])
@@ -222,5 +222,5 @@ def _stepped(line: Array) -> Array:
 
 
 def _inside(box: Bbox, points: Array) -> int:
-    """Number of points in a box [1]."""
+    """Number of points inside a box [1]."""
     return int(np.all((points >= box.min) & (points <= box.max), axis=1).sum())

@@ -1,4 +1,4 @@
-"""Page of speculation compared with plain decoding: table, data and charts."""
+"""Page that compares speculation with plain decoding."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Table
 from inference_econ.report.service import fleet_label
 
-#: Relative difference of vocabulary sizes that is reported [1].
+#: Smallest reported relative difference of the vocabulary sizes of target and draft model [1].
 _OTHER_VOCABULARY = 0.01
 _COLUMNS = (
     "concurrency", "batch", "plain_tpot_seconds", "tpot_seconds", "draft_tokens", "tokens_per_round", "speedup",
@@ -27,7 +27,7 @@ _COLUMNS = (
 
 
 class SpeculationPage(AnswerPage[Speculated]):
-    """Page of a deployment with and without speculation."""
+    """Page that compares a deployment with and without speculation."""
 
     def tables(self) -> Sequence[Table]:
         """Table with one row per concurrency, in powers of two."""
@@ -72,12 +72,12 @@ class SpeculationPage(AnswerPage[Speculated]):
         return (table,)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Charts of speedup and draft length."""
+        """Charts of speedup and draft length against concurrency."""
         heading = f"At which concurrency does speculation pay?\n{title(self.answer)}"
         return {"speculation": charts.line_charts(speculation_charts(self.answer), heading)}
 
     def question(self) -> str:
-        """Question at which concurrency speculation is faster."""
+        """Question that the page answers: at which concurrency speculation is faster."""
         return f"When does speculation pay for {subject_label(self.answer.plain.setup)}?"
 
 

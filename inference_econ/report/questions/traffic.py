@@ -1,4 +1,4 @@
-"""Page of a request trace: tables, data and charts."""
+"""Page of a request trace."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries
 from inference_econ.report.page import AnswerPage, Pieces, Table
 
-#: Quantiles of a chart of lengths [1].
+#: Quantiles that a chart of request lengths shows [1].
 _SHARES = tuple(place / 100 for place in range(1, 100))
 
 
 class ProfilePage(AnswerPage[TraceProfile]):
-    """Page of a trace."""
+    """Page that shows the profile of a request trace."""
 
     proportional = False
 
@@ -43,11 +43,11 @@ class ProfilePage(AnswerPage[TraceProfile]):
         return {"traffic": charts.line_charts(plots(self.answer), f"What is in {self.answer.origin}?")}
 
     def question(self) -> str:
-        """Question what the requests of a trace are like."""
+        """Question that the page answers: which requests the trace has."""
         return f"What requests does {self.answer.origin} have?"
 
     def conclusion(self) -> Pieces:
-        """Sentence on the number of requests, their bursts and their reuse."""
+        """Sentence on the number of requests, their bursts and their prefix reuse."""
         profile = self.answer
         rate = "" if profile.rate is None else f", {amount(profile.rate)} a second"
         bursts = [

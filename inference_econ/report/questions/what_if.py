@@ -1,4 +1,4 @@
-"""Page of the sensitivity of a result: tables, data and a tornado chart."""
+"""Page with the sensitivity of a result to its inputs."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from inference_econ.studies.what_if import WhatIf, size_of
 
 #: Maximum inputs in a chart of elasticities over speed: those with the largest effect on cost [1].
 _MOST_LINES = 6
-#: Indices of the smallest and largest value of an input.
+#: Indices of the smallest and the largest value of an input in its range.
 _ENDS = (0, -1)
-#: A step that is located within this ratio is reported at one value [1].
+#: Ratio of two values between which an abrupt change is reported at a single value [1].
 _POINT = 1.02
 
 
 class WhatIfPage(AnswerPage[WhatIf]):
-    """Page of the inputs that affect a result."""
+    """Page that shows how much each input affects a result."""
 
     proportional = False
 
     def tables(self) -> Sequence[Table]:
-        """Table of elasticities; if the result changes abruptly, also a table of these steps."""
+        """Table of elasticities; if the result changes abruptly at some input values, also a table of these values."""
         steps = steps_table(self.answer)
         return (effects_table(self.answer), *([steps] if steps.rows else []))
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Charts of the effect of each input on cost and speed, and of a 1% change at each speed."""
+        """Charts of the effect of each input on cost and speed, and of the effect of a 1% change at each speed."""
         answer, speeds, heading = self.answer, list(self.answer.speeds), frontiers_title([self.answer.front])
         title = f"Which inputs change cost and speed most?\n{heading}\n{_at(answer)}"
         panels = tornados(answer)
@@ -55,7 +55,7 @@ class WhatIfPage(AnswerPage[WhatIf]):
         return drawn
 
     def question(self) -> str:
-        """Question which inputs affect the cost."""
+        """Question that the page answers: which inputs affect the cost most."""
         return f"Which inputs change the cost of serving {subject_label(self.answer.front.setup)} most?"
 
     def conclusion(self) -> Pieces:
@@ -105,7 +105,7 @@ def effects_table(answer: WhatIf) -> Table:
 
 
 def _at(answer: WhatIf) -> str:
-    """Sentence on the result without changes: speed, cost, GPUs and layout."""
+    """Sentence on the result with unchanged inputs: speed, cost, GPUs and layout."""
     best = answer.best[0]
     counted = "concurrent requests" if isinstance(answer.front, ServiceFrontier) else "sequences per batch"
     return (
@@ -118,14 +118,14 @@ def _signed(elasticity: float) -> str:
     return "-" if math.isnan(elasticity) else f"{elasticity:+.2f}".replace("-0.00", "0.00").replace("+0.00", "0.00")
 
 
-#: Kinds of steps, as words.
+#: Descriptions of the kinds of abrupt changes.
 _HAPPENS = words("step")
 
 
 def steps_table(answer: WhatIf) -> Table:
-    """Table of the values at which the result changes abruptly.
+    """Table of the input values at which the result changes abruptly.
 
-    If the cost is constant on both sides of a step, one row has the values between which it changes.
+    If the cost is constant on both sides of a change, one row has the two values between which the cost changes.
     """
     rows = []
     for effect in answer.by_size:
@@ -150,9 +150,10 @@ def steps_table(answer: WhatIf) -> Table:
 
 
 def tornados(answer: WhatIf) -> tuple[Tornado, Tornado]:
-    """Tornado charts for the ends of the input ranges: cost at equal speed, and speed at equal cost.
+    """Data of two tornado charts for the ends of the input ranges: cost at equal speed, and speed at equal cost.
 
-    The label of a count shows both ends. Labels also show values at which no deployment has this speed or cost.
+    The label of an input that is a count shows both ends of the range. Labels also show the values at which no
+    deployment has this speed or cost.
     """
     low, high = answer.span
     ends = (f"input {100 * (1 - low):.0f}% lower", f"input {100 * (high - 1):.0f}% higher")
