@@ -157,7 +157,9 @@ def test_examples_name_scenarios_and_presets_that_exist(name: str) -> None:
 _NOT_RUN = re.compile(
     r"reproduce|claims|sweep|\bserve\b|watch|import|report answer|launch|\.prom|result\.json|api\.json|trace\.csv"
 )
-_EXAMPLES = [line.replace("\\\n", " ") for row in tables.COMMANDS.values() for line in row.examples]
+_EXAMPLES = [
+    line for row in tables.COMMANDS.values() for line in "\n".join(row.examples).replace("\\\n", " ").splitlines()
+]
 
 
 @pytest.mark.long
