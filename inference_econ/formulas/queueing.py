@@ -203,7 +203,7 @@ def reached(arrivals_per_second: float, rates: Array, variation: float) -> int:
 
 
 def _log_weights(arrivals: Array, rates: Array, power: Array) -> Array:
-    """Logarithms of the product form for 0, 1, .. slots running requests. The last entry includes waiting requests."""
+    """Logarithms of product-form weights for 0, 1, .. slots requests; the last weight includes waiting requests."""
     logs = np.log(rates)
     steps = power[..., None] * (np.log(np.maximum(arrivals, np.finfo(float).tiny))[..., None] - logs)
     # If completion rates grow with n, the power alone would increase the mean of n. The term ``tilt`` restores the
