@@ -72,7 +72,7 @@ class Evidence(NamedTuple):
         return f"measured ({self.runs})" if self.kind == "measured" else self.kind
 
     def record(self) -> dict[str, object]:
-        """Evidence as plain data."""
+        """Kind of evidence and number of runs as plain data."""
         return {"evidence": self.kind, "measured_runs": self.runs}
 
 

@@ -74,8 +74,8 @@ class SetupLevels:
     apart, speculates : bool
         True for disaggregated serving, and True with speculative decoding.
     pull : (float, float)
-        ln of factors on decode and prefill steps that move predicted times toward those of other engines [1]. They are
-        0 if the engine was measured with the model on the GPU; see :mod:`inference_econ.engine.posterior`.
+        ln of factors on decode and prefill steps that move predicted times toward those of other engines [1]. Both
+        values are 0 if the engine was measured with the model on the GPU; see :mod:`inference_econ.engine.posterior`.
     known : KnownLayouts or None
         Layouts measured with the model on the GPU, under any engine. None if layouts without measurements have no
         additional factor.
@@ -113,9 +113,9 @@ class SetupLevels:
     ) -> SetupLevels | None:
         """Corrections of a model on a GPU under an engine version; None if nothing similar was measured.
 
-        If ``version`` is empty, the version was not recorded. If it is None, the newest version in the catalog is used.
-        ``release`` is the catalog entry that describes the version, or empty without such an entry. By default, it is
-        the newest entry up to the version.
+        If ``version`` is empty, the version was not recorded. If ``version`` is None, the newest version in the catalog
+        is used. ``release`` is the catalog entry that describes the version, or empty without such an entry. By
+        default, ``release`` is the newest entry up to the version.
         """
         if levels is None:
             return None

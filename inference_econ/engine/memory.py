@@ -63,7 +63,7 @@ class Memory:
     Attributes
     ----------
     weight_bytes : ndarray, broadcastable to (...)
-        Weights [B].
+        Memory of the weights [B].
     kv_bytes : ndarray, broadcastable to (...)
         KV cache and recurrent states that must fit on the accelerators [B].
     available_bytes : ndarray, broadcastable to (...)
@@ -365,7 +365,7 @@ def of_one_accelerator(setup: Served, plan: Plans) -> dict[str, float]:
     Parameters
     ----------
     setup : Served
-        See :func:`need`.
+        Argument of :func:`need`.
     plan : Plans
         One deployment, shape (1,).
 
@@ -406,7 +406,7 @@ def cached_tokens(needed: Memory, plans: Plans, context: float, assumptions: Ass
     context : float
         Context length of each sequence [tokens].
     assumptions : Assumptions
-        See :func:`need`.
+        Argument of :func:`need`.
 
     Returns
     -------
@@ -439,7 +439,7 @@ def reasons(setup: Served, needed: Memory, plans: Plans, layout: TensorLayout) -
     plans : Plans
         Deployments for which ``needed`` was computed.
     layout : {'1d', '2d'}
-        How weight matrices are split.
+        Split of weight matrices, along one dimension (1D) or along both (2D).
     """
     too_small = np.where(needed.available_bytes < needed.weight_bytes, WEIGHTS, CACHE)
     code = np.where(_too_deep(plans), DEPTH, np.where(needed.fits, FITS, too_small))

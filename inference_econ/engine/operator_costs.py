@@ -83,7 +83,7 @@ def operator_costs(setup: Setup, plans: Plans, layout: TensorLayout) -> list[Ope
     plans : Plans
         One deployment, shape (1,).
     layout : {'1d', '2d'}
-        How weight matrices are split.
+        Split of weight matrices, along one dimension (1D) or along both (2D).
 
     Returns
     -------

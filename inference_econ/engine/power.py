@@ -111,7 +111,7 @@ def operator_joules(setup: Setup, chip: ChipPower, plans: Plans) -> list[tuple[O
     setup : Setup
         Model, chip, formats and assumptions.
     chip : ChipPower
-        Power of an accelerator.
+        Power and energy data of the accelerator.
     plans : Plans
         Deployments, shape (...).
 

@@ -10,7 +10,7 @@ from inference_econ.inputs import HardwareSpec, HourPrice, Ownership, catalog, p
 def or_unpriced(chip: catalog.Name, price: float | str | None) -> float | str | None:
     """Return the user's price, None for the listed price, or a marker if no price is known.
 
-    The marker removes costs from the output. It is returned if the user gives no price and the chip's file lists no
+    The marker removes costs from the output. The marker is returned if neither the user nor the chip's file gives a
     price.
     """
     unknown = price is None and hour_price(catalog.hardware(chip), None) is None
@@ -23,7 +23,7 @@ def hour_price(chip: HardwareSpec, price: float | str | None) -> HourPrice | Non
     Parameters
     ----------
     chip : HardwareSpec
-        The accelerator.
+        Specification of the accelerator.
     price : float, str or None
         Price of an accelerator [USD/h], or of a node as ``23.60/node``. The price may also be a kind of price in the
         chip's file, or ``owned``. The default is the best price of the file. If the file lists only a purchase price,
@@ -75,7 +75,7 @@ def owned_price(chip: HardwareSpec, utilisation: float | None = None) -> HourPri
     Parameters
     ----------
     chip : HardwareSpec
-        The accelerator.
+        Specification of the accelerator.
     utilisation : float, optional
         Share of all hours in which the accelerator works [1]; by default the value in the terms of ownership. Use 1 if
         idle hours are billed separately.
@@ -107,7 +107,7 @@ def hour_cost(
     Parameters
     ----------
     chip : HardwareSpec
-        The accelerator.
+        Specification of the accelerator.
     purchase_dollars : float
         Purchase price of one accelerator with its share of host and network [USD].
     terms : Ownership

@@ -118,7 +118,7 @@ class Speculation:
         EAGLE head has the target's format.
     shortest : int
         Minimum number of draft tokens per round [1]. If the minimum is 0, decoding without speculation is possible. If
-        it equals the maximum, all rounds have the same draft length (:meth:`fixed`).
+        the minimum equals the maximum, all rounds have the same draft length (:meth:`fixed`).
     host_seconds : (float, float)
         CPU time per round, and CPU time per sequence of a round, during which the chips wait [s]. Both times were
         measured on servers that do not prepare the next round in advance.
@@ -139,7 +139,7 @@ class Speculation:
     host_seconds: tuple[float, float] = (0.0, 0.0)
 
     def __post_init__(self) -> None:
-        """Reject invalid values."""
+        """Reject unknown methods, invalid acceptance rates, and inconsistent draft lengths and draft models."""
         _check_proposer(self.proposer)
         if not 1 <= len(self.acceptance) <= _MOST:
             raise InputError(f"the longest draft must be from 1 to {_MOST} tokens, got {len(self.acceptance)}")
@@ -170,7 +170,7 @@ class Speculation:
         Parameters
         ----------
         proposer : str
-            Speculation method; see the attributes.
+            Speculation method, as in the class attributes.
         acceptance : float or sequence of float, optional
             Acceptance rate of every draft token, or one rate for each position [1]. The default is the published rate
             for the method and the target, see :class:`UsualDrafts`.
@@ -178,7 +178,7 @@ class Speculation:
             Maximum number of draft tokens per round [1]. The default is the number of given rates, the value in the
             engine's recipe, or the published value.
         model, weights
-            Speculation method; see the attributes.
+            Speculation method, as in the class attributes.
         setup : Setup, optional
             Setup of the target. The model, engine and assumptions of the setup determine the defaults.
 
@@ -227,13 +227,13 @@ class Speculation:
         Parameters
         ----------
         proposer : str
-            Speculation method; see the attributes.
+            Speculation method, as in the class attributes.
         length : int
             Draft tokens of every round [1].
         tokens : float
             Mean acceptance length: accepted draft tokens plus the token that the target generates [1].
         model, weights
-            Speculation method; see the attributes.
+            Speculation method, as in the class attributes.
 
         Raises
         ------
@@ -277,7 +277,7 @@ class Speculation:
         return replace(self, shortest=self.longest)
 
     def of_length(self, length: int) -> Speculation | None:
-        """Return the method with ``length`` draft tokens in every round, at most :attr:`longest`; None if this is 0.
+        """Return the method with ``length`` draft tokens in every round (at most :attr:`longest`); None without any.
 
         Examples
         --------

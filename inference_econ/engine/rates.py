@@ -134,7 +134,7 @@ class ChipRates:
     ) -> Array | float:
         """Sustained memory bandwidth for weights of a number format, in one kind of operator [B/s].
 
-        ``rates`` are the measured efficiencies of the operator, or None. They apply only to experts.
+        ``rates`` are the measured efficiencies of the operator, or None. These efficiencies apply only to experts.
         """
         assumed, kernel = self.assumptions, self.kernel(dtype, kind)
         share: Array | float

@@ -108,7 +108,7 @@ class Setup:
     hardware : HardwareSpec
         Chip that runs the model.
     precision : Precision
-        Number formats.
+        Number formats of weights, activations and KV cache.
     context : float
         Number of tokens in the KV cache of each sequence [tokens].
     assumptions : Assumptions
@@ -135,8 +135,8 @@ class Setup:
         Engines of the query that cannot serve this setup, and disaggregated candidates that the simulator does not
         support, with reasons.
     left_open : Open or None
-        Engine and KV-cache format, if :mod:`inference_econ.answers.deployments.serving_options` chooses them later;
-        None if both are fixed.
+        Open choices (engine, KV-cache format), which :mod:`inference_econ.answers.deployments.serving_options` makes
+        later; None if both are fixed.
     levels : SetupLevels or None
         Measured corrections for the engine; None without an engine, or if no similar server was measured.
 
@@ -352,7 +352,7 @@ class Setup:
         Parameters
         ----------
         engine : str, optional
-            Engine of the corrections. Corrections of other engines are ignored.
+            Engine whose measured corrections apply. Corrections of other engines are ignored.
         version : str, optional
             Engine version; empty if it was not recorded. The default is the version in the engine's catalog entry.
         release : str, optional
@@ -381,7 +381,7 @@ class Setup:
 
     @property
     def unmeasured(self) -> Setup:
-        """Setup without measured corrections."""
+        """Return the setup without measured corrections."""
         return self if self.levels is None else replace(self, levels=None)
 
     @property
@@ -478,7 +478,7 @@ class Setup:
         return renting.rented_in_bulk(accelerators, self.machines) * self.dollars_per_accelerator_hour
 
     def work(self, plans: Plans) -> Work:
-        """Operator table of the plans."""
+        """Compute the operator table of a step of the plans."""
         if self.contexts:
             works = [setup.work(plans) for setup in self._apart()]
             return mixed_work(works, self.contexts, round(float(np.max(works[0].groups))))

@@ -136,7 +136,7 @@ def hand_over_seconds(setup: Setup, size: npt.ArrayLike, domains: npt.ArrayLike)
     Parameters
     ----------
     setup : Setup
-        Links and network assumptions.
+        Setup with the links of the chip and the network assumptions.
     size : array_like, shape (...)
         Bytes sent [B].
     domains : array_like, shape (...)
@@ -158,9 +158,9 @@ def gathering_seconds(setup: Setup, processes: int, size: float, domains: float)
     Parameters
     ----------
     setup : Setup
-        Links and network assumptions.
+        Setup with the links of the chip and the network assumptions.
     processes : int
-        Processes with equal parts [1].
+        Number of processes that prefill equal parts of the prompt [1].
     size : float
         Keys and values of the full prompt on one chip of a process [B].
     domains : float

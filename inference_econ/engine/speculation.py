@@ -36,7 +36,7 @@ class Proposer:
     target : Setup
         Setup of the target model.
     speculation : Speculation
-        Method and acceptance rates.
+        Speculation method, with acceptance rates.
     setup : Setup or None
         Setup of the draft model or head on the target's chips; None for n-grams, which are assumed to take no time and
         no memory.
@@ -103,7 +103,7 @@ class Proposer:
         plans : Plans
             Layouts of the target, shape (...), with their batches.
         layouts : Layouts
-            Layouts that the draft model may have, if it has another layout than the target.
+            Possible layouts of a draft model whose layout differs from the target's layout.
         """
         if self.setup is None:
             return np.zeros(())
@@ -112,7 +112,7 @@ class Proposer:
         return fastest_cut(self.setup, self.placed(plans)[0])
 
     def memory(self, plans: Plans) -> Memory:
-        """Memory of the target model, plus that of the draft model or head if ``capacity.draft`` is true.
+        """Memory of the target model, and of the draft model or head if ``capacity.draft`` is true.
 
         A head shares the output embedding of the target.
         """
@@ -194,8 +194,8 @@ def head(target: ModelSpec) -> ModelSpec:
     """MTP or EAGLE head: one transformer layer that drafts tokens from the hidden states of the target model.
 
     The head has the attention of the target's last block with attention; without such a block, the last recurrent
-    mixer. It has the feed-forward part of the target's last block with one. The projection is modeled as a block of two
-    square matrices.
+    mixer. The feed-forward part is that of the target's last block that has a feed-forward part. The projection is
+    modeled as a block of two square matrices.
     """
     mixing = [block for block in target.blocks if not block.attention.absent]
     attending = [block for block in mixing if block.attention.caches]
@@ -267,7 +267,7 @@ def rounds(
     plans : Plans
         Deployments, shape (...), with their batches.
     speculation : Speculation
-        Method and acceptance rates.
+        Speculation method, with acceptance rates.
     cut : {'1d', '2d'}, optional
         Split of the target's weight matrices; by default the faster split.
     layouts : Layouts
@@ -336,11 +336,11 @@ def token_joules(setup: Setup, chip: ChipPower, plans: Plans, speculation: Specu
     setup : Setup
         Model, chip, formats and assumptions.
     chip : ChipPower
-        Power of an accelerator.
+        Power and energy data of the accelerator.
     plans : Plans
         Deployments with their batches, shape (...).
     speculation : Speculation, optional
-        Method and acceptance rates.
+        Speculation method, with acceptance rates.
 
     Returns
     -------

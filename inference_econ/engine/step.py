@@ -43,7 +43,7 @@ MEASURED = "measured"
 
 @dataclass(frozen=True, slots=True)
 class StepCosts:
-    """Time of one step.
+    """Time of one engine step, in total and by part.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ def without_levels(setup: Setup, plans: Plans, what: object, compute: Callable[[
     what : hashable
         Name of the function, and its arguments other than ``setup`` and ``plans``.
     compute : callable
-        Function.
+        Function without arguments that computes the result.
     """
     # The setups in the cache keep these objects alive, so that no other object gets the same identity.
     objects = map(id, (setup.model, setup.hardware, setup.assumptions, *setup.engines))
@@ -212,7 +212,7 @@ def evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
     plans : Plans
         Deployments, shape (...).
     layout : {'1d', '2d'}
-        How weight matrices are split.
+        Split of weight matrices, along one dimension (1D) or along both (2D).
 
     Returns
     -------
@@ -260,7 +260,7 @@ def evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
 
 
 def _not_before(end: Array | float, costs: StepCosts, part: str = "host") -> StepCosts:
-    """Extend a step to the time ``end`` if it is later, for example until the CPU has launched all kernels."""
+    """Extend a step that is shorter than ``end``, for example until the CPU has launched all kernels."""
     left = np.maximum(end - costs.seconds, 0.0)
     return replace(costs, parts={**costs.parts, part: left}, seconds=costs.seconds + left)
 

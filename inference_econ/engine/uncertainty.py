@@ -51,7 +51,7 @@ _NO_TIME = ("prices", "watts", "name", "description", "year", "vendor", "max_con
 
 
 class Interval(NamedTuple):
-    """Interval of a value."""
+    """Lower and upper bound of a value."""
 
     low: float
     """Lower bound, in the unit of the value."""
@@ -62,7 +62,7 @@ class Interval(NamedTuple):
 class Subject(NamedTuple):
     """Model, chip, load and layout of a predicted instance, for a comparison with calibration data.
 
-    Unspecified properties are None.
+    Properties that are not specified are None or empty.
     """
 
     model: ModelSpec
@@ -192,9 +192,9 @@ def interval(
 
     Notes
     -----
-    The errors come from cross-validation. If the query has a model without measurements, for example, each fit excluded
-    one model and predicted the measurements of this model; see :func:`unlike`. The errors include the uncertainty of
-    the fitted constants, because each fit has different constants.
+    The interval comes from the prediction errors of cross-validation. If the query has a model without measurements,
+    for example, each fit excluded one model and predicted the measurements of this model; see :func:`unlike`. The
+    errors include the uncertainty of the fitted constants, because each fit has different constants.
     """
     if not 0.0 <= level <= LEVELS[-1] - LEVELS[0] + 1e-12:
         raise InputError(f"level: must be from 0 to {LEVELS[-1] - LEVELS[0]:g}, got {level:g}")
@@ -217,7 +217,7 @@ class LeftOutErrors(NamedTuple):
     unlike: Unlike | Unseen
     """Property by which measurements were excluded from the fits or from the measured corrections."""
     spread: ErrorSpread
-    """Distribution of the errors."""
+    """Distribution of the prediction errors."""
 
 
 def error_spread(
@@ -270,8 +270,8 @@ def likely_errors(assumptions: Assumptions, quantity: Quantity, subjects: Sequen
 
     Notes
     -----
-    The error factors of throughput are assumed to be the inverse of those of TPOT. Servers with measurements of both
-    quantities confirm this (``benchmarks/error_correlations.py``).
+    The error factors of throughput are assumed to be the inverse of the error factors of TPOT. Servers with
+    measurements of throughput and TPOT confirm this assumption (``benchmarks/error_correlations.py``).
     """
     errors = error_spread(assumptions, quantity, subjects)
     if errors is not None or quantity != "throughput":

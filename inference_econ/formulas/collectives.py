@@ -294,7 +294,7 @@ def nccl_seconds(
     size_bytes : array_like, shape (...)
         Size of the tensor of one group of ranks [B].
     protocols : sequence of Protocol
-        Available protocols.
+        Protocols, of which the fastest is used.
     seconds_per_byte : array_like, shape (...)
         Result of :func:`transfer_seconds_per_byte` [s/B].
 
@@ -337,7 +337,7 @@ def nccl_floor(
     size_bytes : array_like, shape (...)
         Size of the smallest tensor of one group of ranks [B].
     protocols : sequence of Protocol
-        Available protocols.
+        Protocols, of which the fastest is used.
     seconds_per_byte : array_like, shape (...)
         Result of :func:`transfer_seconds_per_byte_floor` [s/B].
 

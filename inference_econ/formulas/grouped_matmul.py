@@ -44,8 +44,8 @@ def padded_share(
 
     The achieved rate is the rate of large products divided by this ratio. The ratio is also valid if experts have
     different numbers of tokens, because the overhead occurs once per expert with tokens. Data: DeepGEMM's README (2025)
-    reports 1,288 TFLOP/s for n = 4,096 and k = 7,168. At the same m, it reports 1,093 TFLOP/s for n = 7,168 and k =
-    2,048.
+    reports 1,288 TFLOP/s for n = 4,096 and k = 7,168. At the same m, the README reports 1,093 TFLOP/s for n = 7,168 and
+    k = 2,048.
 
     Examples
     --------

@@ -9,7 +9,7 @@ from inference_econ._types import Array
 
 
 def carried_share(unit_share: npt.ArrayLike, ahead: npt.ArrayLike) -> Array:
-    """Predicted time of a kernel on another chip, divided by its time there at the measured chip's share of peak.
+    """Predicted time of a kernel on another chip, divided by its time at the share of peak of the measured chip.
 
     Parameters
     ----------

@@ -63,9 +63,9 @@ def layer_seconds(work: LayerWork, machine: ProcessRates, tokens: ArrayLike, con
     Parameters
     ----------
     work : LayerWork
-        One layer [1].
+        Arithmetic and KV-cache size of a layer [1].
     machine : ProcessRates
-        Rates of a process [1].
+        Compute and link rates of a process [1].
     tokens : array_like, shape (...)
         Tokens of the part [tokens].
     context : array_like, shape (...)
@@ -98,9 +98,9 @@ def single_seconds(work: LayerWork, machine: ProcessRates, context: ArrayLike) -
     Parameters
     ----------
     work : LayerWork
-        The layers [1].
+        Arithmetic and KV-cache size of the layers [1].
     machine : ProcessRates
-        Rates of the process [1].
+        Compute and link rates of the process [1].
     context : array_like, shape (...)
         Prompt length [tokens].
 
@@ -111,7 +111,7 @@ def single_seconds(work: LayerWork, machine: ProcessRates, context: ArrayLike) -
 
     Notes
     -----
-    The time is that of :func:`chain_seconds` with one process.
+    The time equals :func:`chain_seconds` with one process.
 
     Examples
     --------
@@ -130,13 +130,13 @@ def all_gather_seconds(work: LayerWork, machine: ProcessRates, context: ArrayLik
     Parameters
     ----------
     work : LayerWork
-        The layers [1].
+        Arithmetic and KV-cache size of the layers [1].
     machine : ProcessRates
-        Rates of each process [1].
+        Compute and link rates of each process [1].
     context : array_like, shape (...)
         Prompt length [tokens].
     processes : int
-        Number of equal parts [1].
+        Number of processes with equal parts of the prompt [1].
 
     Returns
     -------
@@ -167,9 +167,9 @@ def chain_seconds(work: LayerWork, machine: ProcessRates, partition: ArrayLike) 
     Parameters
     ----------
     work : LayerWork
-        The layers [1].
+        Arithmetic and KV-cache size of the layers [1].
     machine : ProcessRates
-        Rates of each process [1].
+        Compute and link rates of each process [1].
     partition : array_like, shape (..., processes)
         Number of tokens in each process, in prompt order [tokens].
 
@@ -209,7 +209,7 @@ def handed_on_seconds(before: ArrayLike, after: ArrayLike, hand_over: ArrayLike,
     hand_over : array_like, shape (..., processes)
         Transfer time per layer on the link to each process [s]; ignored for the first process.
     layers : int
-        Number of equal layers [1].
+        Number of layers, which are assumed to be equal [1].
 
     Returns
     -------
@@ -257,14 +257,14 @@ def gathered_over_handed(partition: ArrayLike) -> Array:
     Returns
     -------
     ndarray, shape (...)
-        Ratio [1].
+        Ratio of traffic [1].
 
     Notes
     -----
-    A ring all-gather of C tokens over p processes moves keys and values of (p - 1) C tokens in every layer. A chain
-    moves the keys and values of all earlier tokens to each process. With equal parts, these are (p - 1) C / 2 tokens,
-    half of an all-gather for any number of processes. By contrast, section 8.1 of a summary of Cho et al. (2024) states
-    O(C d) for all-gathers and O(C d / p) for a chain.
+    A ring all-gather of C tokens over p processes moves keys and values of (p - 1) C tokens in every layer. A prefill
+    chain moves the keys and values of all earlier tokens to each process. With equal parts, these are (p - 1) C / 2
+    tokens, half of an all-gather for any number of processes. By contrast, section 8.1 of a summary of Cho et al.
+    (2024) states O(C d) for all-gathers and O(C d / p) for a chain.
 
     Examples
     --------
@@ -293,7 +293,7 @@ def even_partition(context: float, processes: int) -> Array:
 
     Notes
     -----
-    This is the partition KVR-E of Cho et al. (2024), without load balancing.
+    Equal parts are the partition KVR-E of Cho et al. (2024), without load balancing.
 
     Examples
     --------
@@ -309,9 +309,9 @@ def searched_partition(work: LayerWork, machine: ProcessRates, context: float, p
     Parameters
     ----------
     work : LayerWork
-        The layers [1].
+        Arithmetic and KV-cache size of the layers [1].
     machine : ProcessRates
-        Rates of each process [1].
+        Compute and link rates of each process [1].
     context : float
         Prompt length [tokens].
     processes : int
@@ -405,7 +405,7 @@ def balanced_partition(seconds: Callable[[Array], Array], context: float, proces
     Returns
     -------
     ndarray, shape (processes,)
-        Number of tokens in each part [tokens]. The parts are optimal for a chain with infinitely fast links.
+        Number of tokens in each part [tokens]. The parts are optimal for a prefill chain with infinitely fast links.
 
     Notes
     -----
@@ -444,7 +444,8 @@ def interpolated_partition(contexts: ArrayLike, partitions: ArrayLike, context: 
 
     Notes
     -----
-    This is the lookup table KVR-P of Cho et al. (2024), with linear interpolation of the parts' shares of the prompt.
+    The method is the lookup table KVR-P of Cho et al. (2024), with linear interpolation of the parts' shares of the
+    prompt.
 
     Examples
     --------

@@ -244,7 +244,7 @@ def accelerator_hour_cost(
 
 
 def dollars_per_second(accelerators: npt.ArrayLike, dollars_per_accelerator_hour: npt.ArrayLike) -> Array:
-    """Price of an instance per second.
+    """Price of an instance per second [USD/s].
 
     Parameters
     ----------
@@ -260,7 +260,7 @@ def dollars_per_second(accelerators: npt.ArrayLike, dollars_per_accelerator_hour
 
     Notes
     -----
-    This is the price of an instance in eq. (2) of Erdil (2025).
+    The price of an instance is a factor of eq. (2) of Erdil (2025).
 
     Examples
     --------

@@ -281,8 +281,8 @@ def summarised_cost(
 
     Notes
     -----
-    The formula is A (1 - x / x_m)^-beta, which the published code of Erdil (2025) fits to a frontier. It is valid in
-    the speed range of the fitted points.
+    The formula is A (1 - x / x_m)^-beta, which the published code of Erdil (2025) fits to a frontier. The formula is
+    valid in the speed range of the fitted points.
 
     Examples
     --------

@@ -88,7 +88,7 @@ def grams_of_carbon(joules: npt.ArrayLike, grams_per_kwh: npt.ArrayLike) -> Arra
 
     Notes
     -----
-    This is the location-based method of Sotos (2015), the Scope 2 Guidance of the GHG Protocol.
+    The formula is the location-based method of Sotos (2015), the Scope 2 Guidance of the GHG Protocol.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Prefix cache of conversations: hit rates, and the memory that cached turns need.
 
-A conversation has n turns. The prompt of turn k consists of a system prompt, all earlier questions and answers, and a
-new question. The KV cache of a turn stays until the next turn uses it, or at most for the lifetime of unused entries.
-The time between an answer and the user's next question (think time) is exponentially distributed.
+The model describes conversations of n turns. The prompt of turn k consists of a system prompt, all earlier questions
+and answers, and a new question. The KV cache of a turn stays until the next turn uses it, or at most for the lifetime
+of unused entries. The time between an answer and the user's next question (think time) is exponentially distributed.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def returning(lifetime_seconds: ArrayLike, think_seconds: ArrayLike) -> Array:
 
     Notes
     -----
-    This is the hit rate of Che, Tung and Wang (2002), with the lifetime as characteristic time.
+    The formula is the hit rate of Che, Tung and Wang (2002), with the lifetime as characteristic time.
 
     Examples
     --------
@@ -136,7 +136,8 @@ def stored_tokens(
     Returns
     -------
     ndarray, shape (...)
-        Mean over time [tokens]. The system prompt is included once. Entries that running requests use are excluded.
+        Mean number of cached tokens over time [tokens]. The system prompt is included once. Entries that running
+        requests use are excluded.
 
     Raises
     ------

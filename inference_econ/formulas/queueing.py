@@ -99,15 +99,17 @@ def load(
     -----
     Under Poisson arrivals and without waiting requests, the server is a generalized processor-sharing queue, p(n) ~
     prod_k lambda / mu(k). The product form is valid for any distribution of lengths: Cohen (1979), Kelly (1979). Above
-    ``slots`` requests, the chain continues with the ratio lambda / mu(slots), which is exact for exponential lengths.
-    If a request waits, the wait is exponentially distributed with mean 1 / (mu(slots) - lambda). Varying lengths and
-    burstier arrivals multiply the mean wait by (ca2 + cs2) / 2: Kingman (1961), and Allen and Cunneen in Allen (1990).
+    ``slots`` requests, consecutive probabilities have the ratio lambda / mu(slots), which is exact for exponential
+    lengths. If a request waits, the wait is exponentially distributed with mean 1 / (mu(slots) - lambda). Varying
+    lengths and burstier arrivals multiply the mean wait by (ca2 + cs2) / 2: Kingman (1961), and Allen and Cunneen in
+    Allen (1990).
 
     Bursty arrivals also occupy more slots at once. Under bursty arrivals, the products are raised to the power (1 +
     cs2) / (ca2 + cs2), and the share of idle time is set so that the completion rate equals the arrival rate. If the
     completion rate does not depend on n, the result is the heavy-traffic limit of Zhang, Dai and Zwart (2011). If each
     slot has a constant speed, the number of running requests has the peakedness (ca2 + cs2) / (1 + cs2). This
-    peakedness is correct for exponential and for constant lengths. For other lengths, it is an approximation.
+    peakedness is correct for exponential and for constant lengths. For other lengths, this peakedness is an
+    approximation.
 
     Examples
     --------
@@ -239,7 +241,7 @@ def split_scv(scv: ArrayLike, instances: ArrayLike) -> Array:
     Notes
     -----
     The result is exact for renewal processes if each arrival goes to an instance with probability 1 / n, independently
-    of other arrivals. This is the splitting rule of Whitt (1983).
+    of other arrivals. The formula is the splitting rule of Whitt (1983).
 
     Examples
     --------
@@ -273,7 +275,8 @@ def wait_quantiles(queue: Load, shares: ArrayLike = (0.5, 0.9, 0.99)) -> Array:
     Notes
     -----
     P(wait > t) = P exp(-t / ``wait_scale``), where P is the probability that a request waits. The exponential form is
-    exact for exponentially distributed lengths. For other lengths, it is the heavy-traffic limit, Kingman (1961).
+    exact for exponentially distributed lengths. For other lengths, the exponential form is the heavy-traffic limit,
+    Kingman (1961).
 
     Examples
     --------

@@ -33,9 +33,9 @@ def rented(instances: npt.ArrayLike, accelerators: npt.ArrayLike, machines: Sequ
     An instance spans several machines only if it is larger than the largest machine, of m accelerators. No other
     instance then uses these machines, so the number is n ceil(k / m) m. If k <= m, a machine of m accelerators holds f
     = floor(m / k) instances. Larger machines never hold fewer instances per accelerator, because sizes are multiples of
-    smaller sizes. The solution therefore fills machines of the largest size first. For the remaining instances, it
-    rents one more machine of the largest size, or repeats the procedure with smaller sizes. Divisible sizes make this
-    packing easy: Coffman, Garey and Johnson (1987).
+    smaller sizes. The solution therefore fills machines of the largest size first. For the remaining instances, the
+    solution rents one more machine of the largest size, or repeats the procedure with smaller sizes. For divisible
+    sizes, this packing is optimal: Coffman, Garey and Johnson (1987).
 
     Examples
     --------

@@ -96,7 +96,7 @@ def expected_tokens_by_position(acceptance: npt.ArrayLike) -> Array:
     Notes
     -----
     Eq. (1) of Leviathan et al. (2023), without the assumption that all positions are equal. If all probabilities are
-    equal, the result is that of :func:`expected_tokens` for k + 1.
+    equal, the result equals :func:`expected_tokens` for k + 1.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def implied_acceptance(speedup: float, draft_length: int, draft_cost: float = 0.
     Parameters
     ----------
     speedup : float
-        Time per token without speculation, divided by the time per token with it [1].
+        Time per token without speculation, divided by the time per token with speculation [1].
     draft_length : int
         Number of draft tokens in every round [1].
     draft_cost : float
@@ -127,7 +127,7 @@ def implied_acceptance(speedup: float, draft_length: int, draft_cost: float = 0.
     Raises
     ------
     InputError
-        If a number is out of range, or no acceptance rate gives such a speedup.
+        If a number is out of range, or if no acceptance rate gives this speedup.
 
     Notes
     -----

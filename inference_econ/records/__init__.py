@@ -1,4 +1,4 @@
-"""Plain data of results, and how it is written to files and as text.
+"""Convert results to plain data, files and texts.
 
 Three modules make JSON fields that several results share: ``facts`` describes the model, GPU and price of a result,
 ``sources`` lists the references of its inputs, and ``deviations`` the prediction errors. ``plain`` converts data for

@@ -30,7 +30,7 @@ def known_errors(
 
 
 def outside_of(instances: Instances) -> tuple[list[str], list[str]]:
-    """Reasons why instances are outside the calibration data: those for all instances, and those for some only."""
+    """Reasons that place all instances outside the calibration data, and reasons that apply only to some instances."""
     assumptions = instances.setup.assumptions
     calibration = assumptions.calibration
     if calibration is None:

@@ -82,7 +82,7 @@ def whole_file(path: Path | str) -> Iterator[Path]:
 def _unfinished(target: Path) -> Iterator[Path]:
     """Yield an empty temporary file in the folder of ``target``.
 
-    The temporary file is locked while in use. It is removed at the end unless it was moved to ``target``.
+    The temporary file is locked while in use. The file is removed at the end unless it was moved to ``target``.
     """
     prefix = f".{target.name[:_BORNE]}{_UNFINISHED}"
     _remove_abandoned(target.parent, prefix)
@@ -156,7 +156,7 @@ def check_picture(path: Path | str, endings: Sequence[str] = PICTURES) -> Path:
     Parameters
     ----------
     path : Path or str
-        Path.
+        Path of the file.
     endings : sequence of str
         Allowed extensions of pictures.
 
@@ -187,7 +187,7 @@ def check_ending(path: Path | str, what: str, endings: Sequence[str]) -> None:
     Parameters
     ----------
     path : path or str
-        Path.
+        Path of the file.
     what : str
         Kind of file, for the error message.
     endings : sequence of str

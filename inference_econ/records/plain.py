@@ -23,7 +23,7 @@ def attributes(owner: object, names: str) -> dict[str, Any]:
 
 
 def finite_or_none(value: float) -> float | None:
-    """Return the value, or None if it is infinite or NaN, because JSON has neither."""
+    """Return the value, or None if it is infinite or NaN, because JSON cannot represent these values."""
     return value if math.isfinite(value) else None
 
 

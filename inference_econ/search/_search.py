@@ -174,7 +174,7 @@ class Fastest:
         Step time, plus the additional time of the search if it has one [s]; ``inf`` if no layout fits in memory or all
         layouts exceed the time limit.
     cut : ndarray, shape (...)
-        How the weight matrices are split: an index in ``assumptions.layout.tensor_layouts``.
+        Split of the weight matrices, as an index in ``assumptions.layout.tensor_layouts``.
     plans : Plans
         Fastest layouts as a flat array; arbitrary where ``seconds`` is infinite.
     """

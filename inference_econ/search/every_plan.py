@@ -52,7 +52,7 @@ class PlanTable:
     plans : Plans
         Instance sizes, batches and parallelism degrees.
     cut : ndarray of str
-        How weight matrices are split.
+        Split of weight matrices, along one dimension (1D) or along both (2D).
     drafted : ndarray
         Best draft length of each plan [1]; 0 without speculation.
     seconds, dollars : ndarray
@@ -136,16 +136,16 @@ def every_plan(
     setup : Setup
         Model, chip, formats, assumptions and price.
     grid : InstanceGrid
-        Instances and layouts.
+        Instance sizes, batches and layouts to evaluate.
     speculation : Speculation, optional
-        Speculation method; it is used where it is faster.
+        Speculation method, which is used only where it is faster.
     max_tokens_per_second : float, optional
         Demand [tokens/s]. Instances whose fastest layout exceeds the demand are left out.
 
     Returns
     -------
     PlanTable
-        Plans of each instance, including dominated ones.
+        Feasible plans of all instances, including dominated plans.
 
     Raises
     ------
@@ -234,14 +234,14 @@ def candidates(setup: Setup, grid: InstanceGrid, speculation: Speculation | None
     setup : Setup
         Model, chip, formats and assumptions.
     grid : InstanceGrid
-        Instances and layouts.
+        Instance sizes, batches and layouts to evaluate.
     speculation : Speculation, optional
         Speculation method; a draft model needs additional memory.
 
     Yields
     ------
     Candidates
-        Plans with the reasons why they cannot run.
+        Plans, with the reasons why infeasible plans cannot run.
     """
     sizes, batches = grid.pairs()
     shape = (grid.accelerators.size, grid.batch.size)
@@ -327,7 +327,7 @@ def common_problems(setup: Setup, grid: InstanceGrid) -> list[str]:
     setup : Setup
         Model, chip, formats and assumptions.
     grid : InstanceGrid
-        Instances and layouts.
+        Instance sizes, batches and layouts to evaluate.
 
     Returns
     -------

@@ -56,7 +56,7 @@ class FrontierSummary:
     top_tokens_per_second : float
         Speed limit x_m, at which the cost becomes infinite [tokens/s].
     exponent : float
-        Exponent beta [1].
+        Exponent beta of the fit [1].
     slowest_tokens_per_second, fastest_tokens_per_second : float
         Range of speeds in which the fit is valid [tokens/s].
     points : int
@@ -206,7 +206,7 @@ class Choosable(ABC, Generic[PointT]):
 
     @abstractmethod
     def points(self, chosen: Sequence[int] | None = None) -> list[PointT]:
-        """Points with their layouts, the fastest last. By default all points, else those at the given positions."""
+        """Points with their layouts, the fastest last; ``chosen`` selects points by index (default: all points)."""
 
     @abstractmethod
     def subjects(self, points: Sequence[PointT] | None = None) -> tuple[Instances, ...]:
@@ -396,7 +396,7 @@ class Frontier(Shown, Choosable[Point]):
     speculation : Speculation or None
         Speculation method; None without speculative decoding.
     grid : InstanceGrid
-        Grid that was searched.
+        Grid of instances that was searched.
     seconds, dollars : ndarray, shape (n,)
         Time per token [s] and cost [USD per 1e6 tokens]. Times descend strictly and costs ascend strictly.
     accelerators, batch : ndarray, shape (n,)
@@ -471,7 +471,7 @@ class Frontier(Shown, Choosable[Point]):
         return joules
 
     def points(self, chosen: Sequence[int] | None = None) -> list[Point]:
-        """Points with their layouts, the fastest last. By default all points, else those at the given positions."""
+        """Points with their layouts, the fastest last; ``chosen`` selects points by index (default: all points)."""
         places = np.arange(len(self)) if chosen is None else np.asarray(chosen)
         sizes, batches = self.accelerators[places], self.batch[places]
         # The search is repeated for the chosen instances only, because the frontier does not store layouts.
@@ -505,7 +505,7 @@ class Frontier(Shown, Choosable[Point]):
         )
 
     def ends(self) -> bounds.Ends:
-        """Ratios of the 80% interval ends to the predicted values, by column [1]; they apply to all points."""
+        """Ratios of the 80% interval ends to the predicted values, by column, for all points [1]."""
         (instances,) = self.subjects()
         return bounds.ends(instances, bounds.STEP)
 
@@ -569,9 +569,9 @@ def compute(
     setup : Setup
         Model, chip, formats, assumptions and price.
     grid : InstanceGrid
-        Instances and layouts.
+        Instance sizes, batches and layouts to evaluate.
     speculation : Speculation, optional
-        Speculation method; it is used where it is faster.
+        Speculation method, which is used only where it is faster.
     max_tokens_per_second : float, optional
         Demand [tokens/s]. Instances with a higher throughput are left out.
     sampling : Sampling, optional
@@ -597,7 +597,7 @@ def compute(
     -----
     A coarse subset of the grid gives a first frontier. The cost of an instance is proportional to its step time. Each
     instance therefore has a step time above which the first frontier dominates it. Layouts with a lower bound above
-    this step time are not evaluated. The frontier is the same as without lower bounds.
+    this step time are not evaluated. The lower bounds do not change the resulting frontier.
     """
     sizes, batches = grid.pairs()
     price = setup.dollars_per_accelerator_hour

@@ -50,7 +50,7 @@ def needs_simulation(service: Service, load: Loaded) -> bool:
     Parameters
     ----------
     service : Service
-        One instance.
+        Instance, with its layout and workload.
     load : Loaded
         Load of the instance, predicted by :func:`inference_econ.serving.load.loaded`. A saturated load is never
         simulated, because its queue has no steady state.
@@ -90,7 +90,7 @@ class ServiceUnderLoad:
     Attributes
     ----------
     service : Service
-        One instance.
+        Instance, with its layout and workload.
     arrivals : ArrivalProcess
         Arrival process of the whole workload, which replicas share.
     """

@@ -150,8 +150,8 @@ def shared_step_waits(states: Steady, drawn: LengthSample, bursts: float, steps_
     -------
     ndarray
         Remaining time of the running step, plus the time of the other prompts in the request's own step. The mean waits
-        equal those of the steady states. A request also waits for steps that were already scheduled; for these steps,
-        the result includes only the deviation of their prompts from the mean.
+        equal the mean waits of the steady states. A request also waits for steps that were already scheduled; for these
+        steps, the result includes only the deviation of their prompts from the mean.
 
     Notes
     -----
@@ -281,7 +281,7 @@ def loaded(service: Service, requests_per_second: float, *, arrivals: ArrivalPro
     Parameters
     ----------
     service : Service
-        One instance.
+        Instance, with its layout and workload.
     requests_per_second : float
         Rate of arrivals at this replica [1/s].
     arrivals : ArrivalProcess
@@ -338,7 +338,7 @@ def slo_met_share(
     Parameters
     ----------
     service : Service
-        One instance.
+        Instance, with its layout and workload.
     requests_per_second : float
         Rate of arrivals at this replica [1/s].
     ttft_seconds, tpot_seconds, e2e_seconds : float
@@ -358,8 +358,8 @@ def slo_met_share(
 
     Notes
     -----
-    The TPOT of a request is that of the steady state that the request finds on arrival. Long requests, and requests
-    that arrive at high concurrency, therefore often miss several SLOs at once.
+    The TPOT of a request equals the TPOT of the steady state that the request finds on arrival. Long requests, and
+    requests that arrive at high concurrency, therefore often miss several SLOs at once.
     """
     for name, value in (("ttft", ttft_seconds), ("tpot", tpot_seconds), ("e2e", e2e_seconds)):
         if not value > 0:

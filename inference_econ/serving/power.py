@@ -37,7 +37,7 @@ def request_joules(
     setup : Setup
         Model, chip, engine and assumptions, at the mean context of the requests.
     chip : ChipPower
-        Power of an accelerator.
+        Power and energy data of the accelerator.
     plans : Plans
         Deployments with their batches, shape (...).
     requests : Requests

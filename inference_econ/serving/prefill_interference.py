@@ -138,7 +138,7 @@ class Batches:
     setup : Setup
         Model, chip, engine and assumptions.
     requests : Requests
-        Lengths.
+        Request lengths and cached tokens.
     size : ndarray, shape (...)
         Mean decode batch at a step of a given request, including this request [1].
     decode : ndarray, shape (...)
@@ -444,7 +444,7 @@ def delayed(batches: Batches, steps: float) -> tuple[Added, Array]:
     Parameters
     ----------
     batches : Batches
-        Decode steps and prompts.
+        Times of decode steps and prompts.
     steps : float
         Longest delay, H [decode steps].
 

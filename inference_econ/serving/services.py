@@ -169,7 +169,7 @@ class KvPressure:
         return cls(slots, groups, room, deviation, together, free, answer, float(requests.new_tokens))
 
     def take(self, indices: Indices) -> KvPressure:
-        """Select layouts."""
+        """Select layouts by index."""
         of_layouts = (self.slots, self.groups, self.room, self.deviation, self.free)
         slots, groups, room, deviation, free = (values[indices] for values in of_layouts)
         return replace(self, slots=slots, groups=groups, room=room, deviation=deviation, free=free)
@@ -220,7 +220,7 @@ class Services:
     setup : Setup
         Model, chip, engine and assumptions, at the mean context of the requests.
     requests : Requests
-        Lengths.
+        Request lengths and cached tokens.
     plans : Plans
         Layouts, arrays of shape (n,).
     slots : ndarray, shape (n,)
@@ -290,7 +290,7 @@ class Services:
         )  # fmt: skip
 
     def take(self, indices: Indices) -> Services:
-        """Select layouts."""
+        """Select layouts by index."""
         plans, slots = self.plans.at((indices,)), self.slots[indices]
         crowding = None if self.crowding is None else self.crowding.take(indices)
         states, decoding = (lambda: self.states.take(indices)), (lambda: self._taken(indices))
@@ -318,7 +318,7 @@ class Service:
     setup : Setup
         Model, chip, engine and assumptions.
     requests : Requests
-        Lengths.
+        Request lengths and cached tokens.
     plans : Plans
         Layout of the service, shape (1,).
     slots : int
@@ -426,7 +426,7 @@ class Service:
 
     @cached_property
     def uncached_share(self) -> float:
-        """Prefill time of a mean prompt's new tokens, without cached tokens before them relative to with them [1]."""
+        """Prefill time of a mean prompt's new tokens without a cached prefix, relative to with the prefix [1]."""
         new, cached = self.requests.new_tokens, self.requests.cached
         if not cached:
             return 1.0

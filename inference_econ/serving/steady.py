@@ -187,7 +187,7 @@ class Steady:
         )
 
     def reading_again(self, more: Array) -> Steady:
-        """States at the same concurrency with recomputation of ``more`` tokens per prompt token, shape (...) [1]."""
+        """Steady states if preemption causes recomputation of ``more`` tokens per prompt token, shape (...) [1]."""
         cycle = self.concurrency / self.requests_per_second
         longer = 1.0 + self.prefill_share * more
         rate = self.concurrency / (self.ttft_seconds + (cycle - self.ttft_seconds) * longer)

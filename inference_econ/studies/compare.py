@@ -74,7 +74,7 @@ class Comparison(Result):
         """Return the cheapest frontier at each speed that at least two frontiers reach.
 
         The list is empty if the frontiers have different requests. Frontiers with lower-bound costs (:attr:`bounds`)
-        are ranked only if all frontiers have them. Only frontiers with the preferred kind of price
+        are ranked only if all frontiers have lower-bound costs. Only frontiers with the preferred kind of price
         (:attr:`inference_econ.inputs.prices.HourPrice.order`) are ranked.
 
         Parameters

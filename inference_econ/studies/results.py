@@ -145,7 +145,7 @@ class Curve:
     def is_whole(self) -> bool:
         """True if instance sizes are integers.
 
-        Points of the published study's grid have real-valued sizes, so they are not compared with servers.
+        Points of the published study's grid have real-valued sizes and are not compared with measured servers.
         """
         front = self.frontier
         return isinstance(front.grid.layouts, WholeLayouts) if isinstance(front, Frontier) else front is not None
@@ -274,7 +274,7 @@ class Result(Shown):
     page = "report.questions.scenario:ScenarioPage"
 
     scenario: Scenario
-    """Scenario."""
+    """Scenario that was run."""
     curves: tuple[Curve, ...] = ()
     """Frontiers of the scenario, each with its label."""
     offers: tuple[BesideSeries, ...] = ()
@@ -306,7 +306,7 @@ class Result(Shown):
 
     @property
     def assessment(self) -> Assessment | None:
-        """First comparison with a measured deployment; None if there is none."""
+        """First comparison with a measured deployment; None without a comparison."""
         return next(iter(self.assessments), None)
 
     @property

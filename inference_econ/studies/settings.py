@@ -47,7 +47,7 @@ def frontier_of(settings: Settings, among: tuple[str, ...] = ()) -> AnyFrontier:
     Parameters
     ----------
     settings : Settings
-        Settings.
+        Settings of the frontier.
     among : tuple of str
         Labels of the candidate deployments of a service to use; empty for all candidates.
 
@@ -203,14 +203,14 @@ def with_numbers(settings: Settings, values: Mapping[str, float]) -> Settings:
     Parameters
     ----------
     settings : Settings
-        Query.
+        Settings of the query.
     values : mapping of str to float
         Values in base units, by the names that :func:`number` accepts.
 
     Returns
     -------
     Settings
-        Changed query. Numbers of specification files are appended to ``changes``.
+        Changed settings. Numbers of specification files are appended to ``changes``.
 
     Raises
     ------

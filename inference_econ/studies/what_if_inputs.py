@@ -96,7 +96,7 @@ def chosen(settings: Settings, keys: Sequence[str]) -> tuple[Input, ...]:
     Parameters
     ----------
     settings : Settings
-        Query.
+        Settings of the query.
     keys : sequence of str
         Keys of :func:`inputs_of`, or names that :func:`inference_econ.studies.settings.number` accepts; empty for all
         common inputs.
@@ -176,7 +176,7 @@ def ratios(varied: Input, setup: Setup, low: float, high: float, steps: int = 2)
     Parameters
     ----------
     varied : Input
-        The input.
+        Input that is varied.
     setup : Setup
         Setup of the query; its model determines the possible counts.
     low, high : float

@@ -36,7 +36,7 @@ def node(hardware: HardwareSpec) -> int:
     """Number of chips in a node, which is the largest machine that can be rented [1].
 
     Engines use a node as one pipeline stage. For chips without known rental machines, the number is that of
-    :func:`machine`. For racks, it is the number of chips in a compute tray.
+    :func:`machine`. For racks, the number is that of chips in a compute tray.
 
     Examples
     --------
@@ -168,10 +168,10 @@ class WholeLayouts:
     pipeline : bool
         True to try pipeline depths other than 1.
     pins : Pins
-        Fixed parallelism degrees. The search includes them even if they do not divide the model.
+        Fixed parallelism degrees, which are searched even if they do not divide the model.
     hardware : HardwareSpec or None
         Chip, which limits layouts: a tensor-parallel group must be within one machine, and a pipeline stage is a node.
-        Fixed degrees are not limited. None for no limit.
+        Fixed degrees are not limited. Without a chip (None), layouts are not limited.
     smallest : float
         Number of chips that have just enough memory for the weights [1]; used only with ``hardware``.
     """
@@ -238,7 +238,7 @@ class WholeLayouts:
         return None
 
     def unpinned(self) -> WholeLayouts:
-        """Layouts without fixed parallelism degrees."""
+        """Return integer layouts without fixed parallelism degrees."""
         return WholeLayouts(self.pipeline)
 
 

@@ -56,7 +56,7 @@ def nearest(wanted: int, possible: list[int]) -> str:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Pins:
-    """Parallelism degrees that a user fixes, with the meaning that they have in engines.
+    """Parallelism degrees that a user fixes, with the same meaning as in engine options.
 
     ``Pins(tp=2)`` is an instance of 2 chips, as is ``vllm serve --tensor-parallel-size 2``. If you give at least one of
     ``tp``, ``dp`` and ``pp``, all others are 1. The value ``"any"`` requests a search over a degree: ``Pins(tp=8,
@@ -130,7 +130,7 @@ class Pins:
 
     @property
     def text(self) -> str:
-        """Fixed values as users write them: ``tp=8, batch=64``."""
+        """Fixed values as text for users: ``tp=8, batch=64``."""
         named = {"accelerators": "instance_gpus"}
         return ", ".join(f"{named.get(name, name)}={value:g}" for name, value in self.given().items())
 
@@ -239,7 +239,7 @@ class Space:
     gpus: int | None = None
 
     def __post_init__(self) -> None:
-        """Reject invalid values."""
+        """Reject an unknown grid and non-positive sizes."""
         if self.grid not in get_args(GridName):
             raise InputError(f"grid: got {self.grid!r}; allowed: {', '.join(sorted(get_args(GridName), reverse=True))}")
         if self.max_accelerators is not None and not self.max_accelerators > 0:
@@ -315,7 +315,7 @@ def layout_columns(
     plans : Plans
         Deployments, shape (n,).
     cut : ndarray of str, shape (n,)
-        How each plan splits its weight matrices.
+        Split of each plan's weight matrices, along one dimension (1D) or along both (2D).
     assumptions : LayoutAssumptions
         Assumptions that state whether attention-DP groups share the batch.
     """

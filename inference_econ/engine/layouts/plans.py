@@ -74,7 +74,7 @@ class Plans:
 
     @property
     def contents(self) -> tuple[object, ...]:
-        """All fields, hashable."""
+        """Hashable contents of all fields, as a key for caches."""
         values = (getattr(self, entry.name) for entry in fields(self))
         return tuple((value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value for value in values)
 
@@ -162,8 +162,8 @@ def fullest_group(plans: Plans, assumed: LayoutAssumptions) -> Array | float:
     -------
     ndarray or float, broadcastable to (...)
         ceil(u / G) G / u for a micro-batch of u sequences and G groups: 1 if G divides u, and G for a single sequence.
-        A fractional u is interpolated between the integers around it. The result is 1 for real-valued parallelism
-        degrees.
+        For a fractional u, the result is interpolated between the neighboring integers. The result is 1 for real-valued
+        parallelism degrees.
 
     Examples
     --------
@@ -219,7 +219,7 @@ def expert_slots(experts: float, ranks: npt.ArrayLike, assumed: ExpertAssumption
     experts : float
         Number of different experts in a layer [1].
     ranks : array_like, shape (...)
-        Number of expert-parallel ranks, all with the same number of experts [1].
+        Number of expert-parallel ranks, which all store equally many experts [1].
     assumed : ExpertAssumptions
         Assumptions that set the minimum number of copies, if experts have copies.
 

@@ -71,7 +71,7 @@ def rules_of(
     plans : Plans
         Deployments with integer parallelism degrees, shape (...).
     cut : {'1d', '2d'}
-        How weight matrices are split.
+        Split of weight matrices, along one dimension (1D) or along both (2D).
 
     Yields
     ------
@@ -216,7 +216,7 @@ def indivisible(
     plans : Plans
         Deployments, shape (...).
     layout : {'1d', '2d'}
-        How weight matrices are split.
+        Split of weight matrices, along one dimension (1D) or along both (2D).
     assumed : Assumptions
         Assumptions about attention-DP groups, uneven stages, and copies of experts.
     blocks : (int, int)

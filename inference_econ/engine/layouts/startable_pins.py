@@ -39,7 +39,7 @@ def check_startable(setup: Served, pins: Pins, cut: TensorLayout = "1d") -> None
     pins : Pins
         Fixed parallelism degrees, as integers.
     cut : {'1d', '2d'}
-        How weight matrices are split.
+        Split of weight matrices, along one dimension (1D) or along both (2D).
 
     Raises
     ------

@@ -37,7 +37,7 @@ def reach_of_kernels(
     """Efficiencies of attention kernels for a cache layout, see :class:`inference_econ.inputs.ScoresKernel`.
 
     ``attended`` is the number of past tokens to which a new token attends. ``width`` is the number of elements in a
-    head's decompressed keys or values. It is None if attention runs on latents, as in decode.
+    head's decompressed keys or values. ``width`` is None if attention runs on latents, as in decode.
     """
     kernel = table.assumptions.attention.kernel(cached, table.precision.kv)
     # Attention to very few tokens is assumed to take no time, so padding is ignored.

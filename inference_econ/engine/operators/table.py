@@ -148,7 +148,7 @@ class Operator(NamedTuple):
     parts : float
         Number of sublayers per occurrence [1]; above 1 for norms, because all norms of a layer are one row.
     adapted : Adapted or None
-        Matrices that may have adapters.
+        Sizes of the matrices that may have low-rank adapters; None without such matrices.
     """
 
     name: str
@@ -275,8 +275,8 @@ class OperatorTable:
         """All-reduces of ``elements`` per token over the ranks that split a matrix, for 1D and 2D splits.
 
         With a 1D split, the outputs of all ranks are summed after the second matrix of a pair. The sum is one
-        all-reduce. If each rank stores only its own tokens, it is a reduce-scatter and an all-gather, each with half of
-        the traffic. With a 2D split, groups of sqrt(ranks) ranks sum their outputs.
+        all-reduce. If each rank stores only its own tokens, a reduce-scatter and an all-gather replace the all-reduce,
+        each with half of the traffic. With a 2D split, groups of sqrt(ranks) ranks sum their outputs.
 
         ``owners`` is the number of chips over which the tokens and the matrix are split. Consecutive members of a group
         are ``stride`` chips apart.

@@ -323,7 +323,7 @@ def simulate(
     -----
     All decode steps between two events are simulated at once. Events are arrivals that find a free slot, and ends of
     requests. The total time of these steps is exact if the step time is linear in the mean context, as for cache reads.
-    Otherwise, it is a trapezoidal approximation.
+    For other step times, the total is a trapezoidal approximation.
 
     The first token of a request arrives when its prefill ends.
     """
@@ -748,7 +748,7 @@ class Engine:
             self.now = math.inf
 
     def end(self) -> None:
-        """End the running step or the running series of decode steps, and record its results."""
+        """End the running step, or the scheduled decode steps, and record the results."""
         if self.planned:
             steps, self.planned = self.planned, 0
             self.taken += steps

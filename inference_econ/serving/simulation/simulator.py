@@ -78,7 +78,7 @@ def server(
     Parameters
     ----------
     service : Service
-        One instance.
+        Instance, with its layout and workload.
     lengths : ndarray of int, shape (n,)
         Numbers of new tokens in the prompts [tokens]. If these lengths are similar, step times are computed for fewer
         prompt sizes.
@@ -98,7 +98,7 @@ def server(
     Notes
     -----
     Attention-DP groups have separate requests and step together. Each pipeline stage processes one prompt after the
-    other. If several prompts share a step, their GPU time is that of mean prompts with the same total length.
+    other. The GPU time of several prompts in a step equals the time of mean prompts with the same total length.
     """
     assumed, requests, chunk = service.setup.assumptions, service.requests, _chunk(service)
     groups, longest = _groups(service), int(lengths.max())
@@ -223,8 +223,7 @@ def _with_ends(sizes: Array, done: Array, seconds: Array, ends: Array) -> StepTa
 def _together(service: Service, longest: int) -> Callable[[int, int], float]:
     """GPU time of a step with mean prompts, by prompt tokens of the fullest group and of all groups [s].
 
-    The number of mean prompts in a step may be fractional, because it is the number of tokens divided by the mean
-    length.
+    The number of mean prompts in a step is the number of tokens divided by the mean length, and may be fractional.
     """
     free, parts = unhindered(service.setup), Parts.of(service.setup, service.requests)
     chunk, groups, stages = _chunk(service), _groups(service), float(service.plans.pp[0])
@@ -311,7 +310,7 @@ def rehearse(
     Parameters
     ----------
     service : Service
-        One instance.
+        Instance, with its layout and workload.
     requests_per_second : float
         Rate of arrivals at this replica [1/s].
     arrivals : ArrivalProcess
@@ -478,7 +477,7 @@ def play(
     Parameters
     ----------
     service : Service
-        One instance.
+        Instance, with its layout and workload.
     simulated : Server
         Simulated server, from :func:`server` for this service.
     stream : Stream, Loop or Sessions

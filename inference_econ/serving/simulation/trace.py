@@ -27,7 +27,7 @@ class SimulatedEstimate(NamedTuple):
     """Simulation result with its statistical error."""
 
     value: float
-    """Estimate."""
+    """Estimated value."""
     half_width: float
     """Half-width of the 95% confidence interval; NaN if there are too few requests for batch means."""
 
@@ -187,7 +187,7 @@ def trace(
     measured: slice,
     evictions: Counts,
 ) -> Trace:
-    """Latencies of the measured requests, and the mean load of the server while they arrive.
+    """Latencies of the measured requests, and mean load of the server while these requests arrive.
 
     Parameters
     ----------
