@@ -40,14 +40,14 @@ class Network:
     overhead : float
         Synchronization time of the ranks before a collective [s].
     neighbours : float or None
-        Bandwidth to the next chip of a torus [B/s].
+        Bandwidth to the next chip of a torus [B/s]; None without a torus.
     peers : float or None
         Number of direct links from a chip to other chips, which share the bandwidth ``inside`` equally [1]; None if
         chips are connected by a switch.
     name : str
         Name of the chip, for error messages.
     hop : float
-        Latency between neighbors of a mesh [s].
+        Latency between neighboring chips of a mesh [s].
     """
 
     model: NcclTree | Mesh | Free
@@ -64,7 +64,7 @@ class Network:
     @staticmethod
     @by_identity
     def of(hardware: HardwareSpec, assumed: NetworkAssumptions) -> Network:
-        """Network of a chip under given assumptions."""
+        """Create the network model of a chip under given assumptions."""
         model, share = assumed.collectives, assumed.link_efficiency
         link, nic = hardware.link_bytes_per_second_one_way, hardware.nic_bytes_per_second_one_way
         nearest, tree = link or nic, model if isinstance(model, NcclTree) else None

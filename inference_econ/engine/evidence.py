@@ -1,4 +1,4 @@
-"""Evidence for a predicted deployment: the number of similar servers that were measured."""
+"""Evidence for a predicted deployment: number and similarity of measured servers."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def bare_name(model: str, weights: str) -> str:
 def evidence_of(setup: Setup, *, disaggregated: bool, speculates: bool) -> Evidence:
     """Evidence for a deployment of one engine; ``model only`` if the setup does not fix an engine.
 
-    The runs come from ``scenarios/measured/evidence.csv``, a table of all measurements in the package.
+    The measured runs are in ``scenarios/measured/evidence.csv``, a table of all measurements in the package.
     """
     arrangement = "disaggregated" if disaggregated else "aggregated", speculates
     engine = setup.engines[0].name if len(setup.engines) == 1 else ""

@@ -187,9 +187,9 @@ def _all_weights(setup: Served, plans: Plans) -> dict[str, Array | float]:
     """Weights of all accelerators of an instance by group, including copies and weights in host memory [B].
 
     Each attention-DP group has a copy of attention and shared experts. Matrices that all heads share are copied to
-    every rank if the engine does not split them. In MoE models, each group may also have a copy of all other weights
-    except routed experts. In this case, every rank has the full routers. Expert-parallel ranks may have additional
-    copies of some experts. All pipeline stages are assumed to have as many layers as the largest stage.
+    every rank, unless the engine splits these matrices. In MoE models, each group may also have a copy of all other
+    weights except routed experts. In this case, every rank has the full routers. Expert-parallel ranks may have
+    additional copies of some experts. All pipeline stages are assumed to have as many layers as the largest stage.
     """
     model, precision, assumptions = setup.model, setup.precision, setup.assumptions
     groups: dict[str, Array | float] = {**_weight_groups(model, precision, assumptions.capacity)}

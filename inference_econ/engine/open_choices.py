@@ -49,7 +49,7 @@ def for_engine(setup: Setup, engine: ServingEngine) -> Setup:
     """Return the setup for one engine.
 
     The returned setup has the engine's profile and KV-cache format, and only layouts that the engine can start. If the
-    setup allows any layout, only the profile changes.
+    setup allows all layouts, only its profile changes.
 
     Raises
     ------

@@ -18,7 +18,7 @@ from inference_econ.inputs import TensorLayout
 
 @dataclass(frozen=True, slots=True)
 class OperatorCosts:
-    """Costs of one row of the operator table, summed over all of its occurrences in a step.
+    """Time, traffic and energy of one operator, summed over all of its occurrences in a step.
 
     Attributes
     ----------
@@ -99,12 +99,12 @@ def operator_costs(setup: Setup, plans: Plans, layout: TensorLayout) -> list[Ope
 
 
 def costs_of(setup: Setup, work: Work, layout: TensorLayout) -> list[OperatorCosts]:
-    """Costs of a given operator table; see :func:`operator_costs`."""
+    """Compute the costs of all operators of a given operator table; see :func:`operator_costs`."""
     return [row for row in _every_row(setup, work, layout) if row.seconds]
 
 
 def _every_row(setup: Setup, work: Work, layout: TensorLayout) -> list[OperatorCosts]:
-    """Costs of every row of the table, including rows that take no time."""
+    """Compute the costs of every operator of the table, including operators that take no time."""
     network, rates, costs = Network.of(setup.hardware, setup.assumptions.network), setup.rates, []
     by_operator = setup.assumptions.host.launches == "per_operator"
     for operator in work.operators:

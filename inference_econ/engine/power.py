@@ -168,7 +168,7 @@ def capped_seconds(joules: Array, times: list[Array], chip: ChipPower) -> Array:
     times : list of ndarray, shape (...)
         Step time at each clock in :data:`CLOCKS` [s].
     chip : ChipPower
-        Chip whose power limit is the cap.
+        Power data of the chip, whose power limit is the power cap.
 
     Returns
     -------

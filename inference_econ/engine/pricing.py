@@ -113,7 +113,7 @@ def hour_cost(
     terms : Ownership
         Terms of use and financing, such as lifetime and interest.
     board_watts : float, optional
-        Power of the board at work [W]; by default from the chip's file.
+        Power of the board while it works [W]; by default the value in the chip's file.
 
     Raises
     ------

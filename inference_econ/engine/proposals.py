@@ -107,7 +107,7 @@ class Speculation:
     ----------
     proposer : str
         ``draft`` (a smaller model), ``mtp`` (layers published with the target), ``eagle`` (one extra layer trained for
-        the target) or ``ngram`` (a lookup in the text so far).
+        the target) or ``ngram`` (a lookup of n-grams in the previous text).
     acceptance : tuple of float
         Probability that the first, second, ... draft token of a round is accepted, if all draft tokens before it were
         accepted [1]. The number of entries is the maximum draft length.
@@ -310,7 +310,7 @@ class Speculation:
         return (1, *(length + one_more for length in range(1, self.longest + 1)))
 
     def record(self) -> dict[str, object]:
-        """Convert the method to plain data."""
+        """Convert the speculation method to plain data."""
         return {
             "method": self.proposer,
             "draft_model": None if self.model is None else self.model.name,

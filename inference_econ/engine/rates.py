@@ -34,7 +34,7 @@ _HALVINGS = {"fp8": 1, "int8": 1, "fp4": 2, "int4": 2}
 
 @dataclass(frozen=True, slots=True)
 class ChipRates:
-    """Sustained rates of one chip's kernels in given number formats, and the kernels that it launches."""
+    """Sustained rates of one chip's kernels in given number formats, and number of kernels per operator."""
 
     hardware: HardwareSpec
     precision: Precision

@@ -165,7 +165,7 @@ class Setup:
     levels: SetupLevels | None = None
 
     def __post_init__(self) -> None:
-        """Reject invalid values, and apply the exceptions for the chip's family."""
+        """Reject invalid values, and apply the exceptions of the assumptions for the chip's family."""
         peaks = self.peaks
         for dtype in (*self.precision.of_weights, self.precision.activations):
             math_unit(dtype, peaks, self.hardware.name)
@@ -242,7 +242,7 @@ class Setup:
         Parameters
         ----------
         model, hardware : spec, name or path
-            Model, and chip that runs it.
+            Model, and chip that runs the model.
         weights, activations, kv : str, optional
             Number formats; by default the published formats, or the 16-bit format that the chip supports. The default
             KV-cache format is that of the recipes of all engines if they agree, otherwise the format of the
@@ -354,7 +354,8 @@ class Setup:
         engine : str, optional
             Engine whose measured corrections apply. Corrections of other engines are ignored.
         version : str, optional
-            Engine version; empty if it was not recorded. The default is the version in the engine's catalog entry.
+            Engine version; empty if the version was not recorded. The default is the version in the engine's catalog
+            entry.
         release : str, optional
             Version of the catalog entry that describes the engine version; empty without such an entry. The default is
             the newest entry up to the engine version.
@@ -519,7 +520,7 @@ class Setup:
 
     @property
     def most_linked(self) -> int | None:
-        """Largest number of accelerators that one network connects [1]; None without a limit."""
+        """Largest number of accelerators that the chip's network can connect [1]; None without a limit."""
         linked = self.hardware.nic_bytes_per_second_one_way is not None
         linked = linked or isinstance(self.assumptions.network.collectives, (Free, Mesh))
         return None if linked else self.hardware.link_domain
@@ -549,7 +550,7 @@ class Setup:
         return {name: values[0] for name, values in self.layout_columns(plan, np.array([cut])).items()}
 
     def engines_of(self, plans: Plans) -> list[tuple[str, ...]]:
-        """Names of the engines that can start each of n plans; empty if layouts need no engine."""
+        """Names of the engines that can start each of n plans; empty without engines."""
         masks = (can_start(engine, self.model, self.hardware.generation, plans) for engine in self.engines)
         able = [np.broadcast_to(mask, plans.shape).tolist() for mask in masks]
         names = [engine.name for engine in self.engines]

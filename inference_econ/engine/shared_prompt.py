@@ -122,8 +122,8 @@ def layer_cache_bytes(setup: Setup, process: Plans, tokens: float) -> float:
 
     Notes
     -----
-    Sliding windows limit the cache, and MLA stores latents. If there are more chips than KV heads, the additional chips
-    store copies.
+    Sliding windows limit the KV cache, and MLA stores latents. If there are more chips than KV heads, the additional
+    chips store copies.
     """
     plain = setup.assumptions.changed({"capacity.kv_block": 1})
     held = sum(held_cache(setup.model, setup.precision, process, tokens, plain).values())

@@ -345,7 +345,7 @@ def token_joules(setup: Setup, chip: ChipPower, plans: Plans, speculation: Specu
     Returns
     -------
     ndarray, shape (...)
-        Energy [J]. Drafting draws the same power as verification.
+        Energy [J]. Drafting is assumed to draw the same power as verification.
     """
     if speculation is None:
         return np.asarray(step_joules(setup, chip, plans) / plans.batch)

@@ -298,7 +298,7 @@ _EXCHANGED = ("all_reduce_latency", "all_reduce_bandwidth", "all_to_all_latency"
 def _in_turns(half: StepCosts, taken: float) -> StepCosts:
     """Time of a step with two-batch overlap, from the time of a half-batch, by part.
 
-    Communication adds time only if it takes longer than the work of the other half-batch.
+    Communication adds time only if it takes longer than the computation of the other half-batch.
 
     Computation slows down by the share of the GPU's processors that communication uses (``taken``).
     """
@@ -397,7 +397,7 @@ def hidden_seconds(setup: Setup, work: Work, exchanged: Array) -> Array | float:
     Returns
     -------
     ndarray or float, shape (...)
-        Overlapped time, at most the time of communication and at most the time of the work [s].
+        Overlapped time [s], at most the time of communication and at most the time of the operators.
 
     Notes
     -----
@@ -482,7 +482,7 @@ def streamed_seconds(setup: Setup, plans: Plans) -> Array | float:
 
 
 def cpu_seconds(setup: Setup, work: Work) -> Array | float:
-    """Time that layers in host memory add to a step while the chip waits [s].
+    """Time that layers in host memory add to a step, while the chip waits [s].
 
     Notes
     -----

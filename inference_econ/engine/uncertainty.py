@@ -183,7 +183,7 @@ def interval(
     Returns
     -------
     Interval or None
-        Interval around the value; None if the assumptions were not fitted to the quantity.
+        Interval, in the unit of the value; None if the assumptions were not fitted to the quantity.
 
     Raises
     ------
@@ -340,7 +340,7 @@ class UnlikeReason(NamedTuple):
     kind: str
     """Kind of the reason; messages group reasons of the same kind for several subjects."""
     text: str
-    """Reason as text for users, with the numbers."""
+    """Text of the reason for users, with numbers."""
     unlike: Unlike
     """Property by which cross-validation must exclude measurements, so that its errors apply to the query."""
 

@@ -1,4 +1,4 @@
-"""Published equations, one function each: arrays in, arrays out, no state.
+"""Published equations: one function per equation, with arrays as input and output.
 
 Equation numbers without another source refer to E. Erdil, "Inference economics of language models", arXiv:2506.04645
 (2025), key ``erdil2025`` in ``references.bib``. Docstrings also call this paper the published study. Its tables were

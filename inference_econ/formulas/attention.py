@@ -171,8 +171,8 @@ def eight_bit_key_bytes(elements: float) -> float:
 
     Notes
     -----
-    Cache of the indexer, vLLM team (2026), ``vllm/model_executor/models/deepseek_v2.py`` at commit 002d607. A row of
-    this cache has head_dim + head_dim / 128 * 4 bytes.
+    Source: cache of the indexer in vLLM, ``vllm/model_executor/models/deepseek_v2.py`` at commit 002d607, vLLM team
+    (2026). A row of this cache has head_dim + head_dim / 128 * 4 bytes.
 
     Examples
     --------

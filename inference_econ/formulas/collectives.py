@@ -60,14 +60,14 @@ def mesh_share(ranks: npt.ArrayLike, domains: npt.ArrayLike, peers: float) -> Ar
     Returns
     -------
     ndarray, shape (...)
-        (R / n - 1) / P, at least one link and at most all of them [1].
+        (R / n - 1) / P [1], limited to the range from 1 / P (one link) to 1 (all links).
 
     Notes
     -----
     In an all-to-all, each chip sends each part directly to its receiver. The R/n - 1 links to the other members of the
     domain therefore have equal traffic. In an all-reduce by scatter and gather, and in rings, traffic is also equal on
     these links. For all R except 4 and 6, the links of R chips form R - 1 rings, Tillson (1980). No algorithm reaches
-    more bandwidth. A point-to-point transfer is a group of two.
+    more bandwidth. A point-to-point transfer is treated as a group of two chips.
 
     Examples
     --------
@@ -451,7 +451,7 @@ def _each_protocol(
 
 
 def tree_seconds(protocol: Protocol, passes: float, ranks: npt.ArrayLike, domains: npt.ArrayLike) -> Array:
-    """Latency of NCCL's tree: a chain through each domain, and a binary tree over the domains.
+    """Latency of NCCL's tree: a chain of ranks in each link domain, and a binary tree over the domains.
 
     Parameters
     ----------

@@ -32,12 +32,13 @@ def share(hits: Array) -> Estimate:
     Parameters
     ----------
     hits : ndarray, shape (n,)
-        1 if the condition holds, 0 otherwise [1].
+        1 for samples in which the condition holds, 0 for all other samples [1].
 
     Returns
     -------
     Estimate
-        Share, and its standard error [1]. The error is above 0 even if all samples agree.
+        Share, and its standard error [1]. The standard error is above 0 even if the condition holds in all samples, or
+        in none.
 
     Notes
     -----

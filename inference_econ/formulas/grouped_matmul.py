@@ -37,10 +37,10 @@ def padded_share(
 
     Notes
     -----
-    A product is computed in tiles. The last tile of an expert is half empty on average, which adds half a tile of rows
-    to every expert. Time is therefore linear in m + m0. Before a tile's sum over k, the load pipeline is filled; after
-    the sum, the result is written. Filling the pipeline and writing the result each take the time of some elements of
-    k. Tiles have a similar overhead along n.
+    A matrix product is computed in tiles. The last tile of an expert is half empty on average, which adds half a tile
+    of rows to every expert. The time of the product is therefore linear in m + m0. Before a tile's sum over k, the load
+    pipeline is filled; after the sum, the result is written. Filling the pipeline and writing the result each take the
+    time of some elements of k. Tiles have a similar overhead along n.
 
     The achieved rate is the rate of large products divided by this ratio. The ratio is also valid if experts have
     different numbers of tokens, because the overhead occurs once per expert with tokens. Data: DeepGEMM's README (2025)

@@ -28,15 +28,15 @@ def carried_share(unit_share: npt.ArrayLike, ahead: npt.ArrayLike) -> Array:
     -----
     The math unit limits a kernel for a share u of its time, which scales with the math unit's peak. The share 1 - u is
     work of other units: scales, conversions, addresses, filling and emptying tiles. This work scales with the number of
-    processors and the clock, as fp32 arithmetic does. A chip with a slow math unit (H20: 3.4 FLOP per fp32 FLOP, H200:
-    14.8) thus reaches a larger share of its peak, at most the share at u = 1. A higher peak alone never increases the
-    time, which is proportional to u / peak + (1 - u) / (fp32 rate).
+    processors and the clock, as fp32 arithmetic does. A chip with a slow math unit relative to fp32 (H20: ratio 3.4,
+    H200: ratio 14.8) thus reaches a larger share of its peak, at most the share at u = 1. A higher peak alone never
+    increases the time, which is proportional to u / peak + (1 - u) / (fp32 rate).
 
     Units other than the math unit are a performance ceiling below the roofline, as in Williams, Waterman and Patterson
-    (2009). The formula is valid between chips that run the same kernel. If the work of other units overlaps with the
-    math unit, 1 - u is an upper bound on the share of other units. Triton kernels of experts on H20 reached 0.57 to
-    0.67 of the peak (SGLang, pull request 10567). The formula predicts 0.36 to 0.43. The share of peak that was
-    measured on H200 is 0.13 to 0.17.
+    (2009). The formula is valid if both chips run the same kernel. If the work of other units overlaps with the math
+    unit, 1 - u is an upper bound on the share of other units. Triton kernels of experts on H20 reached 0.57 to 0.67 of
+    the peak (SGLang, pull request 10567). The formula predicts 0.36 to 0.43. The share of peak that was measured on
+    H200 is 0.13 to 0.17.
 
     Examples
     --------

@@ -262,9 +262,9 @@ def gathered_over_handed(partition: ArrayLike) -> Array:
     Notes
     -----
     A ring all-gather of C tokens over p processes moves keys and values of (p - 1) C tokens in every layer. A prefill
-    chain moves the keys and values of all earlier tokens to each process. With equal parts, these are (p - 1) C / 2
-    tokens, half of an all-gather for any number of processes. By contrast, section 8.1 of a summary of Cho et al.
-    (2024) states O(C d) for all-gathers and O(C d / p) for a chain.
+    chain moves the keys and values of all earlier tokens to each process. With equal parts, the prefill chain moves the
+    keys and values of (p - 1) C / 2 tokens, half of the traffic of an all-gather for any p. By contrast, section 8.1 of
+    a summary of Cho et al. (2024) states O(C d) for all-gathers and O(C d / p) for a chain.
 
     Examples
     --------
@@ -353,7 +353,7 @@ def best_partition(
     processes : int
         Number of parts [1].
     start : ndarray, shape (processes,), optional
-        Initial parts [tokens]; equal by default.
+        Initial parts [tokens]; equal parts by default.
 
     Returns
     -------
@@ -390,7 +390,7 @@ def best_partition(
 
 
 def balanced_partition(seconds: Callable[[Array], Array], context: float, processes: int) -> Array:
-    """Split a prompt so that all parts take the same time.
+    """Split a prompt so that all parts take equal time.
 
     Parameters
     ----------

@@ -113,7 +113,7 @@ def revealed_exponents(tokens_per_second: npt.ArrayLike, dollars_per_million: np
     -----
     Eq. (45) of Erdil (2025), solved for the exponent. speed^a / price is largest if a is between two slopes of
     ln(price) over ln(speed). The exponent a is at least the slope to every slower point, and at most the slope to every
-    faster point. If points have equal speed, only the cheapest of them can be chosen.
+    faster point. If several points have equal speed, a buyer can choose only the cheapest of these points.
 
     Examples
     --------

@@ -16,7 +16,7 @@ def drawn_watts(
     Parameters
     ----------
     idle_watts : array_like, shape (...)
-        Power with a model loaded and no kernel running [W].
+        Idle power, with a loaded model and no running kernel [W].
     joules : array_like, shape (...)
         Energy of the work, in addition to idle power [J].
     seconds : array_like, shape (...)
@@ -61,7 +61,8 @@ def facility_watts(board_watts: npt.ArrayLike, host_watts: npt.ArrayLike, pue: n
 
     Notes
     -----
-    Chapter on energy of Barroso, Hoelzle and Ranganathan (2018). PUE is a yearly mean; here it applies at all loads.
+    Chapter on energy of Barroso, Hoelzle and Ranganathan (2018). The PUE is a yearly mean, which is assumed to apply at
+    all loads.
 
     Examples
     --------

@@ -253,7 +253,7 @@ def split_scv(scv: ArrayLike, instances: ArrayLike) -> Array:
 
 
 def wait_quantiles(queue: Load, shares: ArrayLike = (0.5, 0.9, 0.99)) -> Array:
-    """Quantiles of the wait of requests.
+    """Quantiles of the time that requests wait for a slot [s].
 
     Parameters
     ----------

@@ -26,20 +26,20 @@ def rented(instances: npt.ArrayLike, accelerators: npt.ArrayLike, machines: Sequ
     Returns
     -------
     ndarray, shape (...)
-        Smallest possible number of accelerators [1]; n k if any number can be rented.
+        Smallest sufficient number of accelerators [1]; n k if any number can be rented.
 
     Notes
     -----
     An instance spans several machines only if it is larger than the largest machine, of m accelerators. No other
-    instance then uses these machines, so the number is n ceil(k / m) m. If k <= m, a machine of m accelerators holds f
-    = floor(m / k) instances. Larger machines never hold fewer instances per accelerator, because sizes are multiples of
-    smaller sizes. The solution therefore fills machines of the largest size first. For the remaining instances, the
+    instance then uses these machines, so the number is n ceil(k / m) m. If k <= m, f = floor(m / k) instances fit in a
+    machine of m accelerators. Larger machines never hold fewer instances per accelerator, because sizes are multiples
+    of smaller sizes. The solution therefore fills machines of the largest size first. For the remaining instances, the
     solution rents one more machine of the largest size, or repeats the procedure with smaller sizes. For divisible
     sizes, this packing is optimal: Coffman, Garey and Johnson (1987).
 
     Examples
     --------
-    Five instances of 2 accelerators and three of 3, on machines of 1, 2, 4 and 8; then two instances of 12:
+    Five instances of 2 accelerators, three instances of 3, and two instances of 12, on machines of 1, 2, 4 and 8:
 
     >>> rented([5, 3, 2], [2, 3, 12], [1, 2, 4, 8])
     array([10., 12., 32.])

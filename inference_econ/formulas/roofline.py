@@ -26,7 +26,7 @@ def single_device_latency(
     parameters : array_like, shape (...)
         Number of parameters of a dense model [1].
     batch : array_like, shape (...)
-        Number of requests that are decoded together [1].
+        Number of requests that are decoded together (batch) [1].
     bytes_per_parameter : float
         Size of a stored weight [B].
     bytes_per_second : float
@@ -139,10 +139,10 @@ def critical_batch(
 
     Notes
     -----
-    b* = s p C / (2 B), from the text below eq. (2) of Erdil (2025) for s = 1. In an MoE model, each expert gets b / s
-    tokens of a batch, and reads its weights once for these tokens. The formula includes only the traffic of weights.
-    Activation traffic increases the critical batch. Attention has no critical batch, because every request reads its
-    own cache.
+    The critical batch is b* = s p C / (2 B), from the text below eq. (2) of Erdil (2025) for s = 1. In an MoE model,
+    each expert gets b / s tokens of a batch, and reads its weights once for these tokens. The formula includes only the
+    traffic of weights. Activation traffic increases the critical batch. Attention has no critical batch, because every
+    request reads its own cache.
 
     Examples
     --------
@@ -185,15 +185,15 @@ def toy_latency(
     parameters, layers : array_like, shape (...)
         Number of parameters [1] and of layers [1] of a dense model.
     accelerators : array_like, shape (...)
-        Number of accelerators N in the instance [1]; fractions are allowed. Below 1, the network takes no time.
+        Number of accelerators N in the instance [1]; fractions are allowed. For N below 1, the network takes no time.
     batch : array_like, shape (...)
-        Number of requests that are decoded together [1].
+        Number of requests that are decoded together (batch) [1].
     bytes_per_parameter : float
         Size of a stored weight [B].
     bytes_per_second, flops_per_second : float
         Memory bandwidth [B/s] and arithmetic rate [FLOP/s] of one accelerator.
     network : ToyNetwork
-        Number of all-reduces per layer [1], and time of each [s].
+        Number of all-reduces per layer [1], and latency of an all-reduce [s].
 
     Returns
     -------
@@ -230,13 +230,13 @@ def toy_accelerator_seconds(
     accelerators : array_like, shape (...)
         Number of accelerators N in the instance [1].
     batch : array_like, shape (...)
-        Number of requests that are decoded together [1].
+        Number of requests that are decoded together (batch) [1].
     bytes_per_parameter : float
         Size of a stored weight [B].
     bytes_per_second, flops_per_second : float
         Memory bandwidth [B/s] and arithmetic rate [FLOP/s] of one accelerator.
     network : ToyNetwork
-        Number of all-reduces per layer [1], and time of each [s].
+        Number of all-reduces per layer [1], and latency of an all-reduce [s].
 
     Returns
     -------
@@ -290,7 +290,7 @@ def toy_critical_latency(
     bytes_per_second : float
         Memory bandwidth of one accelerator [B/s].
     network : ToyNetwork
-        Number of all-reduces per layer [1], and time of each [s].
+        Number of all-reduces per layer [1], and latency of an all-reduce [s].
 
     Returns
     -------

@@ -119,7 +119,7 @@ def poisson_capped(mean: Array, most: Array) -> Array:
     -----
     E min(N, m) = m P(m, x) + x Q(m - 1, x) with the regularized incomplete gamma functions: section 8.2 of the DLMF,
     Olver et al. (2010). P(m, x) is the probability that N is at least m. Q(m - 1, x) is Q(m, x) minus the probability
-    x^(m-1) e^-x / Gamma(m). Below m = 1, the result is m times the probability that N is at least one.
+    x^(m-1) e^-x / Gamma(m). For m < 1, the result is m times the probability that N is at least one.
 
     Examples
     --------

@@ -22,8 +22,9 @@ def _hash(block: Hashable) -> int:
 class StackDistances:
     """Online counter of the LRU stack distances of prompt blocks.
 
-    An LRU cache of C blocks contains a block if fewer than C other blocks were used since its last use. Within a
-    prompt, the last block is treated as the least recently used, so the end of a prompt is evicted before its start.
+    An LRU cache of C blocks contains a block if fewer than C other blocks were used since the last use of the block.
+    Within a prompt, the last block is treated as the least recently used, so the end of a prompt is evicted before its
+    start.
 
     If there are more than ``most`` blocks, only blocks with a hash below a threshold are tracked, and results are
     scaled in proportion. Run time grows with the number of uses, and memory is bounded.

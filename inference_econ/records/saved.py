@@ -96,12 +96,12 @@ class SavedAnswer:
         return self.record
 
     def to_frame(self) -> Frame:
-        """Rows of the result, as saved.
+        """Return the saved rows of the result as a data frame.
 
         Raises
         ------
         InputError
-            If the command line wrote the file, and its record does not have the rows.
+            If the command line wrote the file and the record does not have the rows.
         """
         if self.rows is not None:
             return frame_of(self.rows["data"], columns=self.rows["columns"])

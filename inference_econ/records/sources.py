@@ -14,10 +14,10 @@ _UNUSED = frozenset({"year", "watts", "link_bytes_per_second_both_ways", "max_co
 
 @dataclass(frozen=True, slots=True)
 class UsedSource:
-    """Source of an input of a result."""
+    """Publication or file that is the source of an input of a result."""
 
     file: str
-    """Kind and name of the specification."""
+    """Kind and name of the specification file."""
     field: str
     """Field of the specification."""
     source: Source

@@ -47,7 +47,8 @@ def hold(assumptions: Assumptions) -> bool:
     - ``layout.attention_groups: idle``: attention groups that share the batch communicate less and have separate
     caches;
     - ``layout.kv_placement: spread``: if KV heads determine the cache placement, fewer ranks have fewer cache copies;
-    - ``experts.parallel_counts: requests``: expert parallelism starts at a number of sequences, not of new tokens;
+    - ``experts.parallel_counts: requests``: expert parallelism starts at a number of sequences, not at a number of new
+    tokens;
     - ``experts.all_to_all_traffic: as_all_reduce``: the bound on a collective does not include traffic over a rank's
     own link;
     - ``experts.replicated_tokens: exchanged``: otherwise fewer attention ranks turn an all-reduce into an all-to-all;

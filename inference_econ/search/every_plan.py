@@ -54,7 +54,7 @@ class PlanTable:
     cut : ndarray of str
         Split of weight matrices, along one dimension (1D) or along both (2D).
     drafted : ndarray
-        Best draft length of each plan [1]; 0 without speculation.
+        Fastest draft length of each plan [1]; 0 without speculation.
     seconds, dollars : ndarray
         Time per token [s] and cost [USD per 1e6 tokens].
     dominated : ndarray of bool

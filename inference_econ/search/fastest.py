@@ -45,14 +45,14 @@ def fastest(
     setup : Setup
         Model, chip, formats and assumptions.
     accelerators, batch : ndarray
-        Instance sizes and batches [1], broadcastable to a common shape (...). An open grid is faster than a list of its
-        pairs.
+        Instance sizes and batches [1], broadcastable to a common shape (...). An open grid (``numpy.ix_``) is faster
+        than a list of all pairs.
     layouts : Layouts
         Layouts from which the fastest is selected.
     new_tokens : int
         Tokens per sequence and step [1].
     ceiling : ndarray, broadcastable to (...)
-        Layouts that take longer than this may be skipped [s].
+        Time limit; layouts with a longer step time may be skipped [s].
 
     Returns
     -------
@@ -84,7 +84,7 @@ def token_seconds(
     speculation : Speculation, optional
         Speculation method.
     ceiling : ndarray, broadcastable to (...)
-        Layouts that take longer than this may be skipped [s].
+        Time limit; layouts with a longer step time may be skipped [s].
 
     Returns
     -------

@@ -213,7 +213,7 @@ class Choosable(ABC, Generic[PointT]):
         """Points as instances for a comparison with measured servers; by default all points."""
 
     def preferred_subjects(self) -> tuple[Instances, ...]:
-        """The preferred point as an instance for a comparison with measured servers."""
+        """Point of :meth:`preferred` as an instance, for a comparison with measured servers."""
         return self.subjects([self.preferred()])
 
     def point(self, index: int) -> PointT:
@@ -262,7 +262,7 @@ class Choosable(ABC, Generic[PointT]):
         return {} if self.saving is None else {"any_layout": self.saving._asdict()}
 
     def cheapest(self, tokens_per_second: float = 0.0) -> PointT:
-        """Cheapest point at a speed or above.
+        """Cheapest point with at least a speed [tokens/s].
 
         Raises
         ------
@@ -292,7 +292,7 @@ class Saving(NamedTuple):
     """Largest saving of arbitrary layouts, compared with layouts that engines can start, at equal speed."""
 
     share: float
-    """Saving as a share of the cost [1]; 0 if arbitrary layouts save nothing."""
+    """Saving as a share of the cost [1]; 0 if arbitrary layouts are not cheaper."""
     tokens_per_second: float
     """Speed at which the saving is largest [tokens/s per user]."""
 
@@ -337,7 +337,7 @@ class Sampling:
     points : int
         Number of latency limits [1].
     decades : float
-        Range of the latency limits as a power of ten [1].
+        Range of the latency limits, in powers of ten [1].
     """
 
     points: int
@@ -575,7 +575,7 @@ def compute(
     max_tokens_per_second : float, optional
         Demand [tokens/s]. Instances with a higher throughput are left out.
     sampling : Sampling, optional
-        Return only the points that a logarithmic scan finds, as in the published study.
+        Return only the cheapest points at logarithmically spaced latency limits, as in the published study.
     traffic : Traffic, optional
         Workload of the query, whose mean context is the context of ``setup``. The notes of the result use the workload.
     progress : callable, optional

@@ -71,7 +71,7 @@ class LengthSample:
         return np.asarray(np.maximum(total + further * _scores(self.count, respect, _ONE_BY_ONE), 0.0))
 
     def found(self, respect: str, place: int = 0) -> Array:
-        """Length of the prompt that a server processes at a random time, divided by the mean prompt length [1].
+        """Random length of the prompt that a server processes at a random time, divided by the mean prompt length [1].
 
         Long prompts are more likely, because their prefill takes longer.
         """
@@ -250,11 +250,11 @@ class Loaded:
     waiting : float
         Probability that an arriving request must wait for a slot [1].
     ttft_seconds, tpot_seconds, e2e_seconds : dict of str to float
-        Time to first token, time per further output token, and end-to-end latency [s]. Keys are ``mean``, ``p50`` and
+        TTFT, time per output token after the first (TPOT), and end-to-end latency [s]. Keys are ``mean``, ``p50`` and
         other percentiles. See :class:`inference_econ.serving.statistics.Statistics`.
     e2e_seconds_per_output_token : dict of str to float
-        End-to-end latency divided by the number of output tokens [s]. InferenceX calls the inverse "E2E normalized
-        interactivity". For disaggregated deployments the percentiles are upper bounds.
+        End-to-end latency divided by the number of output tokens [s]. InferenceX calls the inverse of this value "E2E
+        normalized interactivity". For disaggregated deployments the percentiles are upper bounds.
     played : bool
         True if the latencies come from the simulator; False if they come from the analytical model.
     arrivals : ArrivalProcess
@@ -342,7 +342,7 @@ def slo_met_share(
     requests_per_second : float
         Rate of arrivals at this replica [1/s].
     ttft_seconds, tpot_seconds, e2e_seconds : float
-        SLO on each latency [s]; ``inf`` for none.
+        SLO on each latency [s]; ``inf`` without an SLO.
     arrivals : ArrivalProcess
         Arrival process of the requests.
 
@@ -391,8 +391,8 @@ def occupancy(service: Service, requests_per_second: float, arrivals: ArrivalPro
     :func:`inference_econ.formulas.queueing.load` describes the Markov chain and its validity.
 
     Prefill has priority over decode. If r prompts arrive during a prefill on average, 1 / (1 - r) prompts are processed
-    one after the other and then start decoding as a group. Groups of m requests multiply the variability of arrivals at
-    the decode phase by m. The factor m is validated against the simulator.
+    one after the other and then start decoding as a group. Groups of m requests multiply the variability of starts of
+    decoding by m. The factor m is validated against the simulator.
     """
     check_rate(requests_per_second)
     state, rates = service.in_flight, service.completions

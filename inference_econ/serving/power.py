@@ -56,7 +56,7 @@ def request_joules(
     -----
     The energies of arithmetic, memory reads and communication add up, even if they overlap in time. Prefill steps are
     assumed to be full of prompts, so weights are read once per full step. If a long prompt has several chunks, repeated
-    reads of the KV cache by later chunks are neglected. Drafting draws the same power as verification.
+    reads of the KV cache by later chunks are neglected. Drafting is assumed to draw the same power as verification.
     """
     full = replace(plans, batch=np.maximum(plans.batch, plans.pp))
     total = np.zeros(plans.shape)

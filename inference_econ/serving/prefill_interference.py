@@ -1,4 +1,4 @@
-"""Interference of prefill with decode steps: time that prompts add to shared steps, and time that prompts wait."""
+"""Interference of prefill with decoding: time that prompts add to shared steps, and time that prompts wait."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class SharedWork:
 
 
 def _from_zero(work: Array) -> Array:
-    """Prepend an entry for zero chunks, with zero work."""
+    """Prepend zero work for zero chunks to the last axis."""
     return np.concatenate([np.zeros((*work.shape[:-1], 1)), work], axis=-1)
 
 
@@ -131,7 +131,7 @@ def _along(counts: Array, work: Array, at: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """Times of decode steps and of single prompts, which determine a steady state.
+    """Times of decode steps, and prefill times of prompts that run alone, which determine a steady state.
 
     Attributes
     ----------
@@ -148,9 +148,9 @@ class Batches:
     prompts : PromptTimes
         Prefill times of single prompts.
     parts : Parts
-        Chunk of a prompt that one step processes.
+        Average chunk of a prompt.
     shared : SharedWork
-        GPU time of prompts that start in the same step, relative to single prompts.
+        GPU time of prompts that start in the same step, relative to prompts that run alone.
     saved : ndarray, shape (...)
         Time saved if one step processes decode and prefill tokens, compared with two separate steps [s].
     """
@@ -415,7 +415,7 @@ def _counted(batches: Batches, part: _Part, mean: Array) -> _Counted:
 
 
 def _expected(chance: Array, values: Array) -> Array:
-    """Sum of values weighted with probabilities, over the first axis."""
+    """Mean of values weighted with probabilities, over the first axis."""
     return np.asarray(np.einsum("k...,k...->...", chance, values))
 
 
@@ -439,7 +439,7 @@ def _beyond_counts(batches: Batches, part: _Part, usual: Array, number: Array) -
 def delayed(batches: Batches, steps: float) -> tuple[Added, Array]:
     """Added time per prompt, and mean time that a prompt waits for other prompts [s], under delayed prefill.
 
-    Prefill waits until every attention-DP group has a prompt, or for at most ``steps`` decode steps.
+    Prefill is delayed until every attention-DP group has a prompt, but for at most ``steps`` decode steps.
 
     Parameters
     ----------
@@ -559,7 +559,7 @@ def waits(batches: Batches, turn: Array, added: Added, *, beside_decoding: bool)
     batches : Batches
         Times of decode steps and prompts. The symbol c2 is the squared coefficient of variation of prompt lengths.
     turn : ndarray, shape (...)
-        Time from the first to the last step of a prompt, S [s].
+        Time from the start of the first to the end of the last prefill step of a prompt, S [s].
     added : Added
         Time that each prompt adds to steps.
     beside_decoding : bool

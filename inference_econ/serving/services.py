@@ -123,9 +123,9 @@ class KvPressure:
     The n concurrent requests of a group need n times the mean memory of a request, with a standard deviation of s
     sqrt(n + k n^2). The term k n^2 accounts for contexts that grow synchronously because outputs have equal length.
 
-    The needed memory is assumed to be normally distributed. Requests that exceed the memory are preempted. While
+    The needed memory is assumed to be normally distributed. Requests that do not fit in memory are preempted. While
     requests wait for memory, the free memory is between zero and the prompt of the first request in the queue. The mean
-    free memory is half of that prompt, weighted by waiting time (renewal theory: Cox, 1962).
+    free memory is half of the first waiting prompt, weighted by waiting time (renewal theory: Cox, 1962).
 
     When memory is full, each generated token causes the preemption of another request, which is recomputed later. No
     request is preempted if a request ends in the same step. For recomputation, contexts are assumed to grow
@@ -311,7 +311,7 @@ class Services:
 
 @dataclass(frozen=True)
 class Service:
-    """One layout that serves the requests of one workload.
+    """Service: one layout that serves the requests of one workload.
 
     Attributes
     ----------
@@ -497,7 +497,7 @@ def services(
         this concurrency.
     batches : int, optional
         Number of steady states per layout, at batches in equal ratios from one request to full memory [1]. By default,
-        all layouts use the same batch sizes, and layouts with more memory have additional larger batches.
+        all layouts have the same batches up to their maximum, so layouts with more memory have additional batches.
     speculation : Speculation, optional
         Speculation method; a draft model runs on the same chips.
     """
@@ -558,7 +558,7 @@ def _portions(plans: Plans, batches: Array) -> Iterator[Plans]:
 def _batches(most: Array, count: int | None) -> Array:
     """Batches in equal ratios from one to each layout's maximum ``most``, shape (n, k) [1].
 
-    The maximum is repeated if other layouts have more batches.
+    If another layout has more batches, the maximum is repeated.
     """
     if count is not None:
         return np.asarray(most[:, None] ** (np.arange(count) / (count - 1.0)))

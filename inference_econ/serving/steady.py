@@ -59,7 +59,7 @@ class Steady:
     apart_share : ndarray
         Share of the instance's time that prefill would take if no step had both decode and prefill tokens [1].
     follow_share : ndarray
-        Mean number of prompts that arrive during a prefill and delay other prompts [1].
+        Mean number of prompts that arrive during the prefill of a prompt and wait for this prompt [1].
     queue_seconds, running_seconds : ndarray
         Mean wait for earlier prompts, and mean remaining time of the running step on arrival; parts of the TTFT [s].
     beside_seconds : ndarray
@@ -103,7 +103,7 @@ class Steady:
         return replace(self._mapped(lambda values: values[index]), prompts=self.prompts.take(index))
 
     def among(self, chosen: Indices) -> Steady:
-        """Select states of one layout by index; arrays of shape (k,)."""
+        """Select steady states of one layout by index, as arrays of shape (k,)."""
         return self._mapped(lambda values: values[chosen])
 
     @classmethod
@@ -268,8 +268,8 @@ def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculat
 
     With speculation, (osl - 1) / V rounds of V tokens replace osl - 1 steps. The prefill time does not change, so its
     part per token is still (B - 1) / (osl - 1) x P. The draft model also processes every prompt, because drafting may
-    start as soon as the batch is small. A new prompt waits for the end of a full round. Surplus tokens of the last
-    round are ignored, because outputs are long compared with drafts.
+    start as soon as the batch is small. A new prompt waits for the end of a full round. Surplus tokens of a request's
+    last round are ignored, because outputs are long compared with drafts.
     """
     batches = _batches(setup, plans, requests, speculation)
     reading, groups = batches.reading, batches.groups

@@ -135,7 +135,7 @@ class Chart:
     y_label: str
     """Label of the y axis, with its unit."""
     lines: tuple[ChartLine, ...]
-    """Lines. Lines with the same label have the same color in all charts of a result."""
+    """Lines of the chart. Lines with the same label have the same color in all charts of a result."""
     logarithmic: str = "xy"
     """Logarithmic axes: "" for none, "x", "y" or "xy"."""
     marks: Mapping[str, float] = field(default_factory=dict)
@@ -175,8 +175,8 @@ class Compared:
     """Result that consists of tables and charts."""
 
     tables: tuple[CellTable, ...]
-    """Tables, with published values."""
+    """Tables of the result, with published values."""
     charts: tuple[Chart, ...]
-    """Charts."""
+    """Charts of the result."""
     basis: tuple[object, ...]
-    """Setups or specifications on which the numbers are based."""
+    """Setups or specification files from which the numbers are computed."""

@@ -72,7 +72,7 @@ class _States(NamedTuple):
 
 
 class CostCurves(ABC):
-    """Cost as a function of speed, for all layouts.
+    """Curves of cost as a function of user speed, for all layouts.
 
     Between two adjacent points of a layout, the cost is a power function of speed.
     """
@@ -123,9 +123,9 @@ class CostCurves(ABC):
 class LayoutCurves(CostCurves):
     """Cost of a service as a function of speed, for all layouts of one engine, recipe and arrangement.
 
-    Points are computed for batches in equal ratios. Between two batches, cost is a power function of speed, because the
-    mean concurrency is continuous. Steady states of the serving model are also interpolated by power functions
-    (:meth:`inference_econ.serving.steady.Steady.at`). Costs of different layouts are not interpolated.
+    Points are computed for batches in equal ratios. Between two batches, cost is a power function of speed; this is
+    possible because the mean concurrency is continuous. Steady states of the serving model are also interpolated by
+    power functions (:meth:`inference_econ.serving.steady.Steady.at`). Costs of different layouts are not interpolated.
     """
 
     front: ServiceFrontier
@@ -175,7 +175,7 @@ class LayoutCurves(CostCurves):
         return {name: float(part[0]) for name, part in step_parts(self.candidate, row, np.array([batch]), tpot).items()}
 
     def record(self, layout: LayoutKey, concurrency: float) -> Mapping[str, float | str]:
-        """Parallelism degrees of a layout, and the engines that can start it.
+        """Parallelism degrees of a layout, and the engines that can start the layout.
 
         A disaggregated deployment has the prefill layout of the batch that is nearest to ``concurrency``.
         """
@@ -237,7 +237,7 @@ class InstanceCurves(CostCurves):
         return self._all if layout is None else self._of(np.array(layout))
 
     def seen(self, layout: LayoutKey) -> tuple[Array, Sequence[Array]]:
-        """Feasible batches of an instance, with speed and cost at each batch."""
+        """Feasible batches of an instance size, with speed and cost at each batch."""
         states = self._of(np.array(layout))
         fits = np.isfinite(states.speeds[0])
         return states.flights[0, fits], (states.speeds[0, fits], states.dollars[0, fits])

@@ -197,7 +197,7 @@ def _settings_of(scenario: Scenario) -> list[Settings]:
 
 
 def _panel(name: str) -> Scenario:
-    """Load a scenario with curves that can be a panel."""
+    """Load a scenario for a panel; reject scenarios without curves."""
     spec = catalog.scenario(name)
     if not isinstance(spec.ask, (FrontierAsk, ToyAsk)):
         raise InputError(f"{name} cannot be a panel: a panel shows frontiers, and it is of the kind {spec.ask.kind!r}")

@@ -127,7 +127,7 @@ class ContinuousLayouts:
     Attributes
     ----------
     pipeline : bool
-        True to try pipeline depths other than 1.
+        True to search pipeline depths other than 1.
     """
 
     pipeline: bool
@@ -166,7 +166,7 @@ class WholeLayouts:
     Attributes
     ----------
     pipeline : bool
-        True to try pipeline depths other than 1.
+        True to search pipeline depths other than 1.
     pins : Pins
         Fixed parallelism degrees, which are searched even if they do not divide the model.
     hardware : HardwareSpec or None
@@ -289,7 +289,7 @@ def paper_grid(
     sparsity : float
         Number of experts divided by the number of active experts [1].
     pipeline : bool
-        True to try pipeline depths other than 1.
+        True to search pipeline depths other than 1.
     points : int
         Number of instance sizes, and number of batches [1].
     largest : float, optional
@@ -321,7 +321,7 @@ def whole_grid(
     smallest : float
         Number of chips that have just enough memory for the weights; the smallest instance has this size [1].
     pipeline : bool
-        True to try pipeline depths other than 1.
+        True to search pipeline depths other than 1.
     largest : int, optional
         Size of the largest instance [1]; by default the largest of 64, a full machine, and four times the smallest
         size.

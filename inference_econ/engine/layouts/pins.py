@@ -217,7 +217,7 @@ class Space:
     max_accelerators : float or None
         Size of the largest instance in the search [1]; None for the default of :func:`.grids.whole_grid`.
     pipeline : bool
-        True to try pipeline depths other than 1.
+        True to search pipeline depths other than 1.
     grid : {'whole', 'paper'}
         Integer instances and layouts (``whole``), or the logarithmic grid of the published study (``paper``).
     any_group : bool

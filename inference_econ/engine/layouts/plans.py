@@ -50,7 +50,7 @@ class Plans:
         round-robin assignment, see :func:`fullest_group`.
     riding, riding_fullest : ndarray or float
         Prompt tokens that a micro-batch prefills in the same step as decode tokens [tokens], and prompt tokens of the
-        fullest group divided by the mean of all groups [1]. Operators other than attention process prompt and decode
+        fullest group divided by the mean of all groups [1]. All operators except attention process prompt and decode
         tokens together.
     """
 
@@ -260,7 +260,7 @@ def domains_spanned(ranks: npt.ArrayLike, stride: npt.ArrayLike, stage: npt.Arra
     Parameters
     ----------
     ranks : array_like, shape (...)
-        Number of members in each group [1].
+        Number of members (ranks) in each group [1].
     stride : array_like, shape (...)
         Distance between members of a group in chips [1]: 1 for adjacent members, or the size of the inner groups.
     stage : array_like, shape (...)
@@ -271,15 +271,15 @@ def domains_spanned(ranks: npt.ArrayLike, stride: npt.ArrayLike, stage: npt.Arra
     Returns
     -------
     ndarray, shape (...)
-        Number of domains [1]. A group spans at most as many domains as it has members, and at most the domains of the
-        stage.
+        Number of domains [1]. The number is at most the number of members of the group, and at most the number of
+        domains of the stage.
 
     Notes
     -----
-    Each stage starts at the beginning of a domain. A domain holds c = ``link_domain / stride`` members of a group, so R
-    members span R / c domains, rounded up. A group that would cross the border of a domain starts in the next domain.
-    Some chips may remain unused, but a larger domain never spans more domains per group. If a domain is smaller than a
-    stage, tensor-parallel and expert-parallel groups cannot both fit inside a domain.
+    Each stage starts at the beginning of a domain. A domain contains c = ``link_domain / stride`` members of a group,
+    so R members span R / c domains, rounded up. A group that would cross the border of a domain starts in the next
+    domain. Some chips may remain unused, but a larger domain never spans more domains per group. If a domain is smaller
+    than a stage, tensor-parallel and expert-parallel groups cannot both fit inside a domain.
 
     Examples
     --------

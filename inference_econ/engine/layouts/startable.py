@@ -189,7 +189,7 @@ PROBLEMS: Mapping[ProblemCode, str] = {
 
 
 class UnevenSplit(NamedTuple):
-    """A part of a model or batch that some plans would split unevenly."""
+    """Part of a model or batch that some plans would split unevenly, with these plans."""
 
     code: ProblemCode
     """Identifier of the part that is split unevenly."""
@@ -207,7 +207,7 @@ class UnevenSplit(NamedTuple):
 def indivisible(
     model: ModelSpec, plans: Plans, layout: TensorLayout, assumed: Assumptions, blocks: tuple[int, int] = (1, 1)
 ) -> list[UnevenSplit]:
-    """Check the divisibility of a model and a batch by the parallelism degrees of plans.
+    """Check whether the parallelism degrees of plans divide the model and the batch evenly.
 
     Parameters
     ----------

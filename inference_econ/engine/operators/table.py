@@ -31,13 +31,13 @@ class Rates:
     math, memory : ndarray or float
         Share of the math unit's peak, and share of peak memory bandwidth for the KV cache or for expert weights [1].
     overlap : ndarray or float
-        Overlap of arithmetic and memory traffic, as a share of the shorter of the two times [1].
+        Overlapped time of arithmetic and memory traffic, as a share of the shorter of both times [1].
     unit_share : ndarray or float
         Share of the arithmetic time on the measured chips that the math unit needs at its sustained rate [1].
     per_vector : ndarray or float
         Peak of the math unit divided by the fp32 peak, on the measured chips [1].
     vendor : str
-        Vendor of the measured chips; empty if all chips have the same curve.
+        Vendor of the measured chips; empty if the efficiencies apply to chips of all vendors.
     dense_padding : ndarray or float
         Arithmetic of a dense product over all tokens and experts, divided by the necessary arithmetic of the experts
         [1]. The time of experts is at most the time of this dense product; infinite without this limit.
@@ -54,7 +54,7 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """Communication that an operator waits for.
+    """Collective communication after an operator, which the next operator waits for.
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ class Operator(NamedTuple):
     attention : str
         Kind of attention to which the operator belongs; assumptions may set a launch time for each kind.
     parts : float
-        Number of sublayers per occurrence [1]; above 1 for norms, because all norms of a layer are one row.
+        Number of sublayers per occurrence [1]; above 1 for norms, because all norms of a layer are one operator.
     adapted : Adapted or None
         Sizes of the matrices that may have low-rank adapters; None without such matrices.
     """
@@ -195,7 +195,8 @@ class OperatorTable:
     tokens : ndarray
         New tokens of one micro-batch, including prompt tokens in the same step [1].
     stage, ranks, groups : ndarray
-        Number of chips in a stage, of chips that share the attention weights, and of attention-DP groups [1].
+        Number of chips in a pipeline stage, number of chips that share the attention weights, and number of
+        attention-DP groups [1].
     context : float
         Tokens in the cache of a sequence before the step [tokens].
     spread : float

@@ -266,7 +266,7 @@ def after_layers(table: OperatorTable) -> tuple[Operator, ...]:
 
 
 def _pipeline(table: OperatorTable) -> Operator:
-    """Transfer of the residual stream from one pipeline stage to the next."""
+    """Operator that transfers the residual stream from one pipeline stage to the next stage."""
     domains: Array = np.full((), 2.0)
     if table.assumptions.network.pipeline_hop == "nearest":
         domains = np.where(table.plans.accelerators <= table.link_domain, 1.0, 2.0)

@@ -84,7 +84,7 @@ class Sessions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Reject inputs with which sessions would never start."""
+        """Reject inputs for which no session would ever start."""
         if self.under_way < 1 and not self.sessions_per_second > 0.0:
             raise InputError(f"sessions need at least 1 agent or a positive rate, got {self.under_way} agents")
 
@@ -175,7 +175,7 @@ def _pauses(step: Step, count: int, random: np.random.Generator) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Usual:
-    """Mean values over the turns of sessions.
+    """Mean values over sessions and their turns.
 
     Attributes
     ----------
@@ -265,7 +265,7 @@ class Prefixes:
         self.idle_blocks = 0
 
     def found(self, parts: Parts) -> int:
-        """Number of leading blocks of a prompt that are cached [1]."""
+        """Number of cached blocks at the start of a prompt [1]."""
         total, held = 0, self._held
         for name, blocks in parts:
             there = held.get(name, 0)
@@ -275,7 +275,7 @@ class Prefixes:
         return total
 
     def in_use(self, parts: Parts) -> int:
-        """Number of leading blocks of a prompt that other requests are using [1]."""
+        """Number of blocks at the start of a prompt that other requests are using [1]."""
         total, users = 0, self._users
         for name, blocks in parts:
             if name not in users:
@@ -362,7 +362,7 @@ class ArrivalProcess(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Gamma:
-    """Independent arrivals with gamma-distributed interarrival times; Poisson arrivals by default.
+    """Arrivals with independent, gamma-distributed interarrival times; Poisson arrivals by default.
 
     Attributes
     ----------
@@ -552,7 +552,7 @@ class Loop:
     Attributes
     ----------
     clients : int
-        Number of concurrent requests [1]; all are sent at the start of a run.
+        Number of clients, each with one concurrent request [1]; all clients send a request at the start of a run.
     isl, osl : ndarray of int, shape (n,)
         Prompt and output lengths in sending order, at least 1 [tokens].
     pause_seconds : float
@@ -588,7 +588,7 @@ def _check_lengths(isl: Counts, osl: Counts) -> None:
 
 
 def fixed(tokens: int) -> LengthLaw:
-    """Sampler that always returns the same length."""
+    """Return a sampler of lengths that are all ``tokens`` tokens."""
     return lambda count, _: np.full(count, tokens, dtype=np.int64)
 
 

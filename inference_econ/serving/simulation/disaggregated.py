@@ -62,7 +62,7 @@ def simulate_apart(
     instances: int = 1,
     router: Router = "prefix_aware",
 ) -> Trace:
-    """Simulate requests through prefill and decode instances.
+    """Simulate requests on prefill instances and decode instances.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ class Tier(NamedTuple):
     blocks: int
     """Capacity per instance [blocks]."""
     block_seconds: float
-    """Time to load one block [s]; requests load their blocks one after the other."""
+    """Time to load one block [s]; a tier loads the blocks of one request after another."""
     access_seconds: float
     """Access latency [s]."""
 
@@ -254,7 +254,7 @@ class Server:
     Under ``least_busy``, a queued request has the weight of four running requests (vLLM's rule).
     """
     look_steps: int = 1
-    """Number of steps between two admissions of new requests [1]."""
+    """Number of steps between two checks of the queue for new requests [1]."""
     most_prompts: float = math.inf
     """Maximum number of prompts per group and step, regardless of their length [1]."""
     held_steps: int = 0
@@ -445,7 +445,7 @@ class ServerFleet:
         self.numbered += 1
 
     def play(self, stop_after: int | None = None) -> None:
-        """Process arrivals and step ends until none are left, or until ``stop_after`` requests have completed."""
+        """Process arrivals and ends of steps until no event is left, or until ``stop_after`` requests have ended."""
         engines, coming, now = self.everyone, self.coming, attrgetter("now")
         only, several = engines[0], len(engines) > 1
         while True:
@@ -690,7 +690,7 @@ class _Memory:
 
 
 class Engine:
-    """State of one server during the simulation: queues and the running step."""
+    """Simulated server: its queues, running step and KV-cache memory."""
 
     #: True if requests share blocks of common prefixes.
     shares_prompts = True

@@ -305,7 +305,7 @@ def rehearse(
     seed: int = 0,
     simulated: Server | None = None,
 ) -> Trace:
-    """Simulate a random stream of requests on a service.
+    """Simulate a stream of random or recorded requests on a service.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ class Trace:
     ttft : ndarray, shape (n,)
         Time to first token [s].
     tpot : ndarray, shape (n,)
-        Mean time per output token after the first [s]; NaN for requests of one token.
+        Mean time per output token after the first [s]; NaN for requests with one output token.
     e2e : ndarray, shape (n,)
         End-to-end latency [s].
     output_tokens : ndarray, shape (n,)
@@ -154,7 +154,7 @@ def estimate(values: Array, statistic: Callable[[Array], float]) -> SimulatedEst
     Parameters
     ----------
     values : ndarray, shape (n,)
-        Values in order of time; NaN are ignored.
+        Values in order of time; NaN values are ignored.
     statistic : callable
         Function that computes the statistic of an array, for example ``numpy.mean``.
 
