@@ -56,7 +56,7 @@ _BESIDE_LAYERS = ("embeddings", "vision", "adapters")
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Memory that plans need and have, summed over the accelerators of an instance, with copies.
+    """Memory that plans need, and available memory, summed over the accelerators of an instance, with copies.
 
     If pipeline stages are uneven, all stages are assumed to be as large as the largest stage.
 

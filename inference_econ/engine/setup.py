@@ -245,7 +245,7 @@ class Setup:
             Model, and chip that runs the model.
         weights, activations, kv : str, optional
             Number formats; by default the published formats, or the 16-bit format that the chip supports. The default
-            KV-cache format is that of the recipes of all engines if they agree, otherwise the format of the
+            KV-cache format is the format in the recipes of all engines if these agree, otherwise the format of the
             activations. If you set assumptions, recipes apply only if you also name an engine.
         assumptions : Assumptions, name or path, optional
             Assumptions; by default the profile of the chip's generation
@@ -415,7 +415,8 @@ class Setup:
     def dealing(self) -> Dealing:
         """Rule that assigns requests to attention-DP groups.
 
-        The rule is that of the setup's engine. Without a single engine, a request goes to the least busy group.
+        If the setup has a single engine, the rule of this engine applies. Without a single engine, a request goes to
+        the least busy group.
         """
         return (None if self._engine_facts is None else self._engine_facts.dealing) or "least_busy"
 

@@ -194,8 +194,8 @@ def head(target: ModelSpec) -> ModelSpec:
     """MTP or EAGLE head: one transformer layer that drafts tokens from the hidden states of the target model.
 
     The head has the attention of the target's last block with attention; without such a block, the last recurrent
-    mixer. The feed-forward part is that of the target's last block that has a feed-forward part. The projection is
-    modeled as a block of two square matrices.
+    mixer. The head also has the feed-forward part of the target's last block that has a feed-forward part. The
+    projection is modeled as a block of two square matrices.
     """
     mixing = [block for block in target.blocks if not block.attention.absent]
     attending = [block for block in mixing if block.attention.caches]
@@ -302,9 +302,9 @@ def rounds(
     of dense heads are too long.
 
     ``serving.draft_placement`` determines where a draft model runs. By default, the draft model is split like the
-    target's attention, as far as its number of heads allows. Each group of chips has one copy of the draft model and a
-    share of the batch. With ``own_layout``, as in the study of Erdil (2025), the draft model runs on all chips of the
-    instance in its fastest layout.
+    target's attention, to the extent that its number of heads allows. Each group of chips has one copy of the draft
+    model and a share of the batch. With ``own_layout``, as in the study of Erdil (2025), the draft model runs on all
+    chips of the instance in its fastest layout.
     """
     setup = setup.for_role(speculates=True)
     serving = setup.assumptions.serving

@@ -225,7 +225,7 @@ def error_spread(
 ) -> LeftOutErrors | None:
     """Widest distribution of prediction errors that applies to any of the subjects.
 
-    The parameters are those of :func:`interval`. The result is None if the assumptions were not fitted to the quantity.
+    See :func:`interval` for the parameters. The result is None if the assumptions were not fitted to the quantity.
     """
     by_part = {} if assumptions.calibration is None else assumptions.calibration.errors
     spreads = [LeftOutErrors(kind, errors[quantity]) for kind, errors in by_part.items() if quantity in errors]
@@ -265,7 +265,7 @@ def _with_releases(errors: ErrorSpread, deviation: float) -> ErrorSpread:
 def likely_errors(assumptions: Assumptions, quantity: Quantity, subjects: Sequence[Subject] = ()) -> ErrorSpread | None:
     """Prediction errors of a quantity; unknown errors of throughput are derived from the errors of TPOT.
 
-    The parameters are those of :func:`interval`. The result is None if the assumptions were fitted neither to the
+    See :func:`interval` for the parameters. The result is None if the assumptions were fitted neither to the
     quantity nor, for throughput, to TPOT.
 
     Notes

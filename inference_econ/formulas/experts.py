@@ -31,8 +31,8 @@ def touched_fraction(sparsity: npt.ArrayLike, tokens: npt.ArrayLike, popularity_
     Notes
     -----
     Eq. (22) of Erdil (2025) for equally popular experts. Unequal popularity is assumed to be gamma-distributed. The
-    number of tokens of an expert is then negative-binomial (Greenwood and Yule, 1920), and the share is 1 - (1 + n ((1
-    - 1/s)^-c - 1))^(-1/c). For a single token, the share is 1/s. Shared experts are not included, because every token
+    number of tokens of an expert is then negative-binomial (Greenwood and Yule, 1920). The share is 1 - (1 + n ((1 -
+    1/s)^-c - 1))^(-1/c). For a single token, the share is 1/s. Shared experts are not included, because every token
     uses them.
 
     Examples

@@ -1,9 +1,9 @@
 """Prefill of one prompt on several processes: a prefill chain that forwards the KV cache, or all-gathers.
 
 The prefill chain is KV-Runahead of Cho, Rastegari and Naik, ICML (2024). Each process computes the keys and values of
-one part of the prompt, layer by layer. The process appends its keys and values to those of all earlier parts, and sends
-the result to the next process while it continues computing. The last process has the KV cache of the full prompt and
-produces the first token.
+one part of the prompt, layer by layer. The process appends its keys and values to the keys and values of all earlier
+parts, and sends the result to the next process while computation continues. The last process has the KV cache of the
+full prompt and produces the first token.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def turns(
     Returns
     -------
     Turns
-        Means over all turns [tokens].
+        Mean tokens per request, over all turns [tokens].
 
     Raises
     ------

@@ -36,8 +36,8 @@ class Load(NamedTuple):
     work: Array
     """Share of all output that is generated with 1, 2, .. slots concurrent requests, shape (..., slots) [1].
 
-    These are the shares of tokens by batch size. Step times, weighted with these shares, give the distribution of the
-    time between two tokens.
+    The shares are also the shares of output tokens by batch size. Step times, weighted with these shares, give the
+    distribution of the time between two tokens.
     """
     offered: Array
     """Arrival rate divided by the completion rate with all slots occupied [1]; the server is saturated at 1 or more."""
@@ -105,7 +105,7 @@ def load(
     Allen (1990).
 
     Bursty arrivals also occupy more slots at once. Under bursty arrivals, the products are raised to the power (1 +
-    cs2) / (ca2 + cs2), and the share of idle time is set so that the completion rate equals the arrival rate. If the
+    cs2) / (ca2 + cs2). The share of idle time is set so that the completion rate equals the arrival rate. If the
     completion rate does not depend on n, the result is the heavy-traffic limit of Zhang, Dai and Zwart (2011). If each
     slot has a constant speed, the number of running requests has the peakedness (ca2 + cs2) / (1 + cs2). This
     peakedness is correct for exponential and for constant lengths. For other lengths, this peakedness is an

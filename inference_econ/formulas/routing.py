@@ -51,7 +51,7 @@ def scattered_turns(
     Returns
     -------
     Turns
-        Means over all turns [tokens].
+        Mean tokens per request, over all turns [tokens].
 
     Raises
     ------

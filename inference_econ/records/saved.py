@@ -65,7 +65,7 @@ _AGAIN = "write one with 'inference-econ frontier ... -o answer.json' (or anothe
 
 @dataclass(frozen=True, slots=True)
 class SavedAnswer:
-    """Result that was loaded from a file; it has data only, because the catalog may have changed since it was saved.
+    """Result that was loaded from a file; only data, because the catalog may have changed since the result was saved.
 
     Attributes
     ----------

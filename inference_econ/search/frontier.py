@@ -169,7 +169,7 @@ _LARGEST_EXPONENT = 100
 
 
 class Choosable(ABC, Generic[PointT]):
-    """Cost-speed frontier of decode steps or of services. Its points are sorted by speed, the slowest first."""
+    """Cost-speed frontier of decode steps or of services. Points are sorted by speed, the slowest first."""
 
     __slots__ = ()
 

@@ -172,9 +172,9 @@ def _crowds(arrivals: ArrivalProcess) -> float:
 def seen(load: Loaded, trace: Trace) -> Loaded:
     """Replace the latencies and the concurrency of an analytical load by simulated values.
 
-    The load is saturated if many requests are still queued at the end of a run. Its rate of completed requests is then
-    the simulated rate. This rule does not apply to recorded requests and rate curves, because their runs may end with a
-    burst.
+    The load is saturated if many requests are still queued at the end of a run. In this case, the rate of completed
+    requests is the simulated rate. This rule does not apply to recorded requests and rate curves, because their runs
+    may end with a burst.
     """
     if not trace.requests_per_second:
         return load  # no request of the measurement window completed

@@ -334,8 +334,8 @@ def chunked_steps(batches: Batches) -> Added:
 
     Notes
     -----
-    A step launches its kernels once, in the CPU time W. N chunks take the GPU time C w(N) - O, where C is the GPU time
-    of one chunk, w the relative time of N chunks, and O the saved time. The longer of the CPU time and the GPU time
+    A step launches its kernels once, in the CPU time W. N chunks take the GPU time C w(N) - O. C is the GPU time of one
+    chunk, w is the relative time of N chunks, and O is the saved time. The longer of the CPU time and the GPU time
     applies. N is Poisson-distributed, because a prompt of c chunks takes part in c steps. If G groups step together, w
     is the time of the fullest group, with ceil(N / G) chunks. More prompts arrive during longer steps (:func:`_gated`,
     :func:`_by_length`).
@@ -544,9 +544,9 @@ def through_gates(alone: Array, decode: Array, share: Array, requests: Requests)
     takes D / (1 - r). A step during which a prompt arrives takes (D + P r (1 + c2) / (1 + r)) / (1 - r) on average,
     because arrivals are more likely during long steps.
 
-    r is the share of time that prefill takes, P is the time of a prompt, D is the time without prompts, and c2 is the
-    squared coefficient of variation of prompt lengths. Prompts that arrive during a step get their first token at the
-    end of the next step.
+    r is the share of time that prefill takes, P is the time of a prompt, and D is the time without prompts. The symbol
+    c2 is the squared coefficient of variation of prompt lengths. Prompts that arrive during a step get their first
+    token at the end of the next step.
     """
     return (decode + alone * share * (1.0 + requests.isl.scv) / (1.0 + share)) / np.maximum(1.0 - share, 1e-9)
 

@@ -253,8 +253,8 @@ def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculat
     -----
     While a request decodes in a batch of B, each of the B - 1 other requests ends once per ``decode_steps`` steps. A
     new request then starts with its prefill. Decoding pauses for this prefill, or its chunks extend the decode steps;
-    the mean effect is equal. A decode step thus takes T(B) + (B - 1) / decode_steps x P, where T(B) is the step time
-    without prefill and P the time that a prompt adds.
+    the mean effect is equal. A decode step thus takes T(B) + (B - 1) / decode_steps x P. T(B) is the step time without
+    prefill, and P is the time that a prompt adds.
 
     If prompts share steps with decoding, P is the larger of their GPU time and their CPU launch time; see
     :func:`inference_econ.serving.prefill_interference.chunked_steps`. Prompts that start in the same step are processed

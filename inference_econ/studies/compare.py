@@ -282,7 +282,7 @@ def _values(value: object) -> list[Any]:
 def _product(
     axes: Mapping[str, Sequence[Any]], rates: Mapping[str, Rate], label: str = "", own: Mapping[str, Any] | None = None
 ) -> list[dict[str, object]]:
-    """Combine the values of all inputs with several values; labels name the values that differ.
+    """Create one settings mapping per combination of compared values; its label names these values.
 
     Each combination includes the settings ``own``, and its label starts with ``label``.
     """

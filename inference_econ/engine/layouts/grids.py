@@ -35,8 +35,8 @@ def machine(hardware: HardwareSpec) -> int:
 def node(hardware: HardwareSpec) -> int:
     """Number of chips in a node, which is the largest machine that can be rented [1].
 
-    Engines use a node as one pipeline stage. For chips without known rental machines, the number is that of
-    :func:`machine`. For racks, the number is that of chips in a compute tray.
+    Engines use a node as one pipeline stage. For chips without known rental machines, the result equals
+    :func:`machine`. For racks, the result is the number of chips in a compute tray.
 
     Examples
     --------

@@ -140,8 +140,8 @@ def check_pins(model: ModelSpec, pins: Pins) -> None:
     Raises
     ------
     InputError
-        If there are more pipeline stages than layers, if a stage cannot be divided into the expert-parallel ranks, or
-        if there are more context-parallel ranks than copies of the KV cache.
+        If there are more pipeline stages than layers, or a stage cannot be divided into the expert-parallel ranks. If
+        there are more context-parallel ranks than copies of the KV cache.
     """
     if pins.pp is not None and pins.pp > model.layers:
         raise InputError(

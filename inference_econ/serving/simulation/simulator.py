@@ -209,7 +209,7 @@ def _prompt_tables(service: Service, longest: int, cached: float, *, few: bool) 
 def _with_ends(sizes: Array, done: Array, seconds: Array, ends: Array) -> StepTable:
     """Create a table of step times, extrapolated linearly to the sizes ``ends`` and never below 0.
 
-    If there is only one size, the times are constant.
+    If the table has only one size, its times apply to all sizes.
     """
     points = np.unique(np.concatenate([sizes, ends]))
     if sizes.size == 1:
