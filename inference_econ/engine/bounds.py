@@ -1,4 +1,4 @@
-"""Prediction intervals of result columns: factors from a prediction to both bounds, and columns of bounds."""
+"""Prediction intervals of result columns: ratios of both bounds to the prediction, and columns with the bounds."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from inference_econ._types import Array
 from inference_econ.engine.uncertainty import Instances, Interval, Subject, factors_of, likely_errors, unlike_layouts
 from inference_econ.inputs import Calibration, Quantity, Range
 
-#: Probability of the intervals that results show [1].
+#: Probability that a measured value is in the displayed prediction interval [1].
 LEVEL = 0.8
-#: For each result column: the predicted quantity that determines it, and the exponent of this quantity in the column
-#: [1].
+#: For each result column: the predicted quantity (TPOT, TTFT, ...) that determines the column, and the exponent of this
+#: quantity in the column [1].
 Follows = Mapping[str, tuple[Quantity, int]]
-#: Factors from predicted values to the low and high bound of measured values [1]; None if unknown.
+#: Ratios of the lower and upper bound of the measured value to the predicted value [1]; None if unknown.
 Factors = tuple["float | Array | None", "float | Array | None"]
-#: Factors of each column [1].
+#: Ratios of interval bounds to the predicted value, by column [1].
 Ends = Mapping[str, Factors]
 #: Columns of a decode step with a given batch.
 STEP: Follows = {
@@ -58,15 +58,15 @@ FULL: Follows = {
 
 
 def around(instances: Instances, quantity: Quantity) -> Interval | None:
-    """Interval of measured / predicted values that contains the intervals of all given instances [1]."""
+    """Interval of measured / predicted values that contains the prediction intervals of all given instances [1]."""
     return _around(instances, [quantity])[quantity]
 
 
 def _around(instances: Instances, quantities: Iterable[Quantity]) -> dict[Quantity, Interval | None]:
-    """Interval of measured / predicted values for each quantity [1].
+    """Interval of measured / predicted values for each quantity (TPOT, TTFT, ...) [1]; None if unknown.
 
-    The interval of the end-to-end latency is at least as wide as the interval of its TPOT, because most of this latency
-    is decoding.
+    The interval of the end-to-end latency contains the interval of the TPOT, because decoding takes most of this
+    latency.
     """
     subjects, assumptions = subjects_of(instances), instances.setup.assumptions
     errors = {quantity: likely_errors(assumptions, quantity, subjects) for quantity in {*quantities, "tpot"}}
@@ -78,13 +78,13 @@ def _around(instances: Instances, quantities: Iterable[Quantity]) -> dict[Quanti
 
 
 def subjects_of(instances: Instances) -> list[Subject]:
-    """Subjects whose prediction errors apply to the given instances.
+    """Subjects (sets of properties) whose prediction errors apply to the given instances.
 
-    The first subject has the properties that all instances share. All further subjects are the instances that differ
-    most from measured instances.
+    The first subject has the properties that all instances share. The other subjects are the instances that differ most
+    from measured instances.
 
-    With speculative decoding, the list is empty if no similar server was measured. The widest errors of the profile
-    then apply.
+    With speculative decoding, the list is empty if no similar server was measured. The profile's widest prediction
+    errors then apply.
     """
     calibration = instances.setup.assumptions.calibration
     if calibration is None or (instances.speculates and not instances.subject.corrected):
@@ -94,19 +94,19 @@ def subjects_of(instances: Instances) -> list[Subject]:
 
 
 def extremes(instances: Instances, calibration: Calibration) -> Iterator[Subject]:
-    """Subjects with an instance size, or a number of requests per accelerator, outside the measured range."""
+    """Yield subjects for extreme instance sizes and numbers of requests per accelerator outside the measured range."""
     for size in _beyond(instances.accelerators, calibration.accelerators):
         yield instances.subject._replace(accelerators=size)
     pairs = zip(instances.concurrency, instances.accelerators, strict=True) if instances.concurrency else ()
     loads = [flight / size for flight, size in pairs]
-    # A measured instance size, so that only the load differs from the measurements.
+    # The instance size is a measured size, so that only the load differs from the measurements.
     usual = float(calibration.accelerators.low)
     for load in _beyond(loads, calibration.requests_per_accelerator):
         yield instances.subject._replace(accelerators=usual, concurrency=load * usual)
 
 
 def _beyond(values: Sequence[float], measured: Range) -> list[float]:
-    """Smallest value if it is below the range, and largest value if it is above the range."""
+    """Smallest value if it is below the measured range, and largest value if it is above this range."""
     if not values:
         return []
     low, high = float(min(values)), float(max(values))
@@ -114,7 +114,7 @@ def _beyond(values: Sequence[float], measured: Range) -> list[float]:
 
 
 def ends(instances: Instances, follows: Follows) -> Ends:
-    """Factors from the value of each column to the bounds of its interval [1]; None if unknown."""
+    """Ratios of the interval bounds to the predicted value, for each column [1]; None if unknown."""
     factors: dict[str, Factors] = {}
     around_each = _around(instances, (quantity for quantity, _ in follows.values()))
     for name, (quantity, power) in follows.items():
@@ -132,15 +132,15 @@ def bounded(columns: Mapping[str, Any], factors: Ends) -> dict[str, Any]:
     Parameters
     ----------
     columns : mapping of str
-        Numbers, arrays or mappings of them, or None.
+        Values by column: numbers, arrays, mappings of numbers or arrays, or None.
     factors : mapping
         See :func:`ends`.
 
     Returns
     -------
     dict
-        The columns; columns with an interval are followed by ``NAME_low`` and ``NAME_high``. Bounds are None if the
-        assumptions were not fitted to the quantity.
+        The given columns; each column with an interval is followed by ``NAME_low`` and ``NAME_high``. The bounds are
+        None if the assumptions were not fitted to measurements of the quantity.
     """
     beside: dict[str, Any] = {}
     for name, value in columns.items():

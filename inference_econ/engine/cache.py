@@ -1,4 +1,4 @@
-"""Size of the KV cache and of recurrent states: bytes per sequence, and bytes per instance with copies."""
+"""Size of the KV cache and of recurrent states: bytes of one sequence, without and with copies on several ranks."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from inference_econ.inputs import (
 def kv_bytes_per_sequence(
     model: ModelSpec, precision: Precision, context: float, assumptions: Assumptions | None = None
 ) -> float:
-    """KV cache and states of one sequence of ``context`` tokens over all layers, without copies [B].
+    """KV cache and recurrent states of one sequence of ``context`` tokens over all layers, without copies [B].
 
-    Without assumptions, the context is not rounded up to blocks, and MLA stores the latent.
+    If ``assumptions`` is None, the context is not rounded up to full blocks, and MLA stores the latent.
     """
     held = sum(block.layers * _kept(block.attention, precision, context, assumptions) for block in model.blocks)
     return float(held * _held_share(model, assumptions))
 
 
 def _held_share(model: ModelSpec, assumptions: Assumptions | None) -> float:
-    """Share of the layers that must have their cache in memory at the same time [1]."""
+    """Share of the layers whose KV cache must be in memory at the same time [1]."""
     recomputed = assumptions is not None and assumptions.attention.cache == "recomputed"
     return 1.0 / model.layers if recomputed else 1.0
 
@@ -38,7 +38,7 @@ def _held_share(model: ModelSpec, assumptions: Assumptions | None) -> float:
 def _kept(
     spec: Attention, precision: Precision, context: Array | float, assumptions: Assumptions | None
 ) -> Array | float:
-    """KV cache and state of one sequence in one layer, rounded up to full blocks of tokens [B]."""
+    """KV cache and recurrent state of one sequence in one layer, rounded up to full blocks of tokens [B]."""
     if assumptions is not None and assumptions.capacity.kv_block > 1:
         context = np.ceil(context / assumptions.capacity.kv_block) * float(assumptions.capacity.kv_block)
     assumed = None if assumptions is None else assumptions.attention
@@ -53,7 +53,7 @@ def _kept(
 
 
 def index_key_bytes(spec: Attention, precision: Precision, assumed: AttentionAssumptions | None) -> float:
-    """Index keys (of sparse attention) that one layer caches per token of context [B]."""
+    """Size of the index keys (of sparse attention) that one layer caches per token [B]."""
     elements = spec.cache.index_elements
     if assumed is not None and assumed.index_keys == "eight_bit" and not spec.index_keys_as_cache:
         return eight_bit_key_bytes(elements)
@@ -63,7 +63,7 @@ def index_key_bytes(spec: Attention, precision: Precision, assumed: AttentionAss
 def held_cache(
     model: ModelSpec, precision: Precision, plans: Plans, context: float, assumptions: Assumptions
 ) -> dict[str, Array | float]:
-    """KV cache and states of one sequence over all accelerators of an instance, with copies [B].
+    """KV cache and recurrent states of one sequence on all accelerators of an instance, with copies [B].
 
     All pipeline stages are assumed to have as many layers as the fullest stage.
     """
@@ -77,8 +77,8 @@ def held_cache(
             kept = kept * assumptions.capacity.compressed_padding
         if assumptions.layout.kv_placement == "by_heads":
             ranks = plans.attention_ranks
-            # Ranks in excess of the KV heads store copies or, with decode context parallelism, other tokens of the
-            # sequence.
+            # If there are more ranks than KV heads, the additional ranks store copies or, with decode context
+            # parallelism, other tokens of the sequence.
             apart = _apart(block.attention, assumed) * (plans.dcp if block.attention.caches else 1.0)
             kept = kept * (ranks / np.minimum(ranks, apart))
         if block.attention.cache.has_state:
@@ -89,9 +89,10 @@ def held_cache(
 
 
 def _in_separate_pools(held: dict[str, Array | float], assumed: CapacityAssumptions) -> dict[str, Array | float]:
-    """Memory of a sequence, if cache and states have separate pools of fixed sizes [B].
+    """Memory that a sequence takes from separate pools for KV cache and recurrent states [B].
 
-    The pool that is full first limits the number of sequences.
+    Pools have fixed sizes, and the pool that is full first limits the number of sequences. The result is therefore the
+    memory of a sequence in the scarcer pool, scaled to both pools.
     """
     share, states, keys = assumed.state_share, held["state"], held["kv_cache"]
     if share is None or np.all(np.asarray(states) == 0.0) or np.all(np.asarray(keys) == 0.0):
@@ -101,9 +102,9 @@ def _in_separate_pools(held: dict[str, Array | float], assumed: CapacityAssumpti
 
 
 def _page_tokens(model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions) -> Array | None:
-    """Number of tokens whose keys and values fill one page [tokens].
+    """Number of tokens whose keys and values fill one memory page [tokens].
 
-    None if recurrent states do not use the same pages as keys and values. A page is as large as the state of a
+    The result is None if recurrent states do not share pages with keys and values. A page is as large as the state of a
     recurrent layer on one rank, rounded up to full attention blocks.
     """
     if not assumptions.capacity.state_pages:
@@ -133,7 +134,7 @@ def own_tokens(context: float, shared: float, assumed: CapacityAssumptions) -> f
 def held_prefix(
     model: ModelSpec, precision: Precision, plans: Plans, shared: float, assumptions: Assumptions
 ) -> Array | float:
-    """KV cache of the prefix that all sequences share, over all accelerators of an instance [B].
+    """KV cache of the prefix that all sequences share, on all accelerators of an instance [B].
 
     Each attention-DP group holds one copy, including one state of the recurrent layers.
     """
@@ -148,5 +149,5 @@ def _decompressed(spec: Attention, assumed: AttentionAssumptions | None) -> bool
 
 
 def _apart(spec: Attention, assumed: AttentionAssumptions) -> float:
-    """Number of heads of the cache or state that can be placed on different chips [1]."""
+    """Number of KV or state heads that can be stored on different chips [1]."""
     return spec.heads if spec.cache.has_state or _decompressed(spec, assumed) else spec.cache.heads

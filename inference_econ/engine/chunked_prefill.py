@@ -1,4 +1,4 @@
-"""Steps that combine decode and prefill (chunked prefill), and the time that they save compared with separate steps."""
+"""Steps that combine decode and prefill (chunked prefill), and the time saved compared with separate steps."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def mixed_step_seconds(setup: Setup, plans: Plans, tokens: float, cached: float,
     tokens, cached : float
         New tokens of each prompt, and tokens of each prompt that are already in the cache [tokens].
     prompts : ndarray, shape (...)
-        Number of prompts in a micro-batch, which are distributed over its attention-DP groups [1].
+        Number of prompts in a micro-batch, which are distributed over attention-DP groups [1].
 
     Returns
     -------
     ndarray, shape (...)
-        Time of one forward pass [s]. The pass reads the weights once and launches each kernel once, for all decode and
-        prefill tokens. Decode attention and prefill attention run one after the other.
+        Time of one forward pass [s]. For all decode and prefill tokens together, the pass reads the weights once and
+        launches each kernel once. Decode attention and prefill attention run one after the other.
     """
     groups = reading_groups(setup, plans)
     fullest = dealt(prompts, groups) * groups / prompts
     step = fastest_cut(setup, replace(plans, riding=prompts * tokens, riding_fullest=fullest))
     reading = replace(plans, batch=prompts * plans.pp, new_tokens=tokens, prefill=True, fullest=fullest)
-    # Operators that read the cache: attention scores, and the decompression of latents for them.
+    # Operators that read the KV cache: attention scores, and the decompression of latents before attention.
     after = replace(setup, context=cached)
     work = after.work(reading)
     rows = [row for row in work.operators if row.kind == "scores" or np.any(row.kv_bytes_per_sequence)]
@@ -50,14 +50,15 @@ def saved_seconds(
     """Time that a step with decode and prefill saves over two separate steps, shape (...) [s].
 
     ``alone`` is the time of the prefill step [s]. For the other parameters see :func:`mixed_step_seconds`. The saved
-    time is at most the time of either step.
+    time is at most the time of the decode step and at most the time of the prefill step.
     """
     bare = setup.unmeasured
     decode = fastest_cut(bare, plans)
     if alone is None:
         alone = group_steps(setup, plans, tokens, cached, prompts, dealt(prompts, reading_groups(setup, plans)))
     both = mixed_step_seconds(bare, plans, tokens, cached, prompts)
-    # The engine's overhead of prefill is removed, because only the operators of both steps share weights and launches.
+    # The engine's CPU overhead of prefill is excluded, because decode and prefill share only weight reads and kernel
+    # launches.
     reading = replace(plans, batch=prompts * plans.pp)
     operators = alone / over_operators(setup, reading)
     decoding, prefilling = (setup.measured_factor(plans, prefill=prefill) for prefill in (False, True))

@@ -25,29 +25,29 @@ from inference_econ.inputs import (
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Links of a chip, and the model of collectives on them.
+    """Links of a chip, and the model of collectives on these links.
 
     Attributes
     ----------
     model : NcclTree, Mesh or Free
         Model that computes the time of collectives.
     protocols, exchange_protocols : sequence of Protocol
-        Protocols among which NCCL and engines choose. The first field is for all-reduces, the second for other
+        Protocols from which NCCL and engines choose: ``protocols`` for all-reduces, ``exchange_protocols`` for other
         collectives.
     inside, between : float
-        Sustained one-way bandwidth of a chip, within a link domain and between domains [B/s]. A missing link is
-        infinitely fast here, because other checks reject the plans that need it.
+        Sustained one-way bandwidth of a chip, within a link domain and between domains [B/s]. A missing link has
+        infinite bandwidth here, because other checks reject plans that need this link.
     overhead : float
         Synchronization time of the ranks before a collective [s].
     neighbours : float or None
-        Bandwidth to the next chip of a torus [B/s].
+        Bandwidth to the next chip of a torus [B/s]; None without a torus.
     peers : float or None
-        Number of direct links from a chip to other chips, which share the bandwidth ``inside`` equally [1]; None behind
-        a switch.
+        Number of direct links from a chip to other chips, which share the bandwidth ``inside`` equally [1]; None if
+        chips are connected by a switch.
     name : str
         Name of the chip, for error messages.
     hop : float
-        Latency between neighbors of a mesh [s].
+        Latency between neighboring chips of a mesh [s].
     """
 
     model: NcclTree | Mesh | Free
@@ -64,14 +64,14 @@ class Network:
     @staticmethod
     @by_identity
     def of(hardware: HardwareSpec, assumed: NetworkAssumptions) -> Network:
-        """Network of a chip under given assumptions."""
+        """Create the network model of a chip under given assumptions."""
         model, share = assumed.collectives, assumed.link_efficiency
         link, nic = hardware.link_bytes_per_second_one_way, hardware.nic_bytes_per_second_one_way
         nearest, tree = link or nic, model if isinstance(model, NcclTree) else None
         between = np.inf if nic is None else nic * share
         if tree is not None and tree.network_factor is not None and nic is not None:
-            # The measured bandwidth already includes the bandwidth factor of the fastest protocol, so it is divided by
-            # that factor.
+            # The measured bandwidth already includes the bandwidth factor of the fastest protocol, so the bandwidth is
+            # divided by this factor.
             most = max(protocol.bandwidth_factor for protocol in tree.protocols.values())
             between = nic * share * (tree.network_factor / most)
         inside = np.inf if link is None else link * share
@@ -102,7 +102,7 @@ class Network:
 
 
 def collective_seconds(network: Network, collective: Collective, tokens: Array) -> Array:
-    """Time of one collective of the operator table [s]; the sum of :func:`collective_parts`."""
+    """Time of one collective of the operator table: latency plus transfer time [s]."""
     model = network.model
     if isinstance(model, NcclTree):
         if np.less_equal(collective.ranks, 1.0).all():
@@ -145,7 +145,7 @@ def collective_parts(network: Network, collective: Collective, tokens: Array) ->
 
 
 def _protocols(model: NcclTree, slower: float) -> list[nccl.Protocol]:
-    """Tree and ring protocols, and all-reduce kernels within a domain.
+    """Protocols of all-reduces: NCCL's tree and ring, and all-reduce kernels of engines within a link domain.
 
     The latencies of collectives are multiplied by ``slower``.
     """
@@ -173,7 +173,7 @@ def _protocols(model: NcclTree, slower: float) -> list[nccl.Protocol]:
 
 
 def _exchange_protocols(model: NcclTree, slower: float) -> list[nccl.Protocol]:
-    """Protocols of collectives other than all-reduces, including exchange kernels."""
+    """Protocols of collectives other than all-reduces, including all-to-all kernels of engines."""
     protocols = _protocols(model, slower)
     if model.exchange_chain is not None:
         protocols = [protocol._replace(chain=model.exchange_chain) for protocol in protocols]
@@ -193,8 +193,8 @@ def _seconds_per_byte(network: Network, model: NcclTree, collective: Collective,
     inside = network.inside_for(collective.ranks, domains)
     between, overlap = network.between, model.domains_overlap
     if collective.own_link:
-        # The formula halves the traffic of collectives other than all-reduces. Here the traffic is exact, so it is
-        # doubled first.
+        # The formula halves the traffic of collectives other than all-reduces. The traffic here is exact, so it is
+        # first doubled.
         return 2.0 * nccl.exchange_seconds_per_byte(
             collective.ranks, domains, inside, between, crossing=collective.crossing, overlap=overlap
         )
@@ -204,8 +204,8 @@ def _seconds_per_byte(network: Network, model: NcclTree, collective: Collective,
 def collective_floor(network: Network, first: Collective, last: Collective, tokens: Array) -> Array:
     """Lower bound on the time of a collective [s].
 
-    The bound is valid for any number of ranks from ``first`` to ``last``. The tensor of a group must not
-    grow with the number of its ranks.
+    The bound is valid for any number of ranks from ``first`` to ``last``. The bound requires that the tensor of a group
+    does not grow with the number of ranks.
     """
     model = network.model
     if not isinstance(model, NcclTree):

@@ -1,4 +1,4 @@
-"""Evidence for a predicted deployment: the number of similar servers that were measured."""
+"""Evidence for a predicted deployment: number and similarity of measured servers."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from inference_econ.engine.setup import Setup
 from inference_econ.inputs import HardwareSpec, ModelSpec, Precision, catalog
 from inference_econ.inputs.units import integer
 
-#: How similar the measured servers are to a deployment.
+#: Similarity of the most similar measured servers to a deployment.
 Kind = Literal["measured", "near", "model only"]
 KINDS: tuple[Kind, ...] = ("measured", "near", "model only")
 
 
 class Facts(NamedTuple):
-    """Properties that two similar servers have in common."""
+    """Properties by which measured servers are compared with a deployment."""
 
     engine: str
     """Engine name, without the version."""
@@ -38,7 +38,7 @@ class Facts(NamedTuple):
     def of(
         cls, engine: str, model: ModelSpec, precision: Precision, hardware: HardwareSpec, arrangement: tuple[str, bool]
     ) -> Facts:
-        """Facts of a deployment."""
+        """Collect the compared properties of a deployment."""
         weights = precision.experts if has_experts(model) else precision.weights
         return cls(engine, bare_name(model.name, weights), weights, hardware.name, arrangement)
 
@@ -47,13 +47,13 @@ class Evidence(NamedTuple):
     """Number of similar measured servers, and how similar they are."""
 
     kind: Kind
-    """``measured``: servers with the same engine, model, weight format, GPU and arrangement.
+    """``measured``: a measured server has the same engine, model, weight format, GPU and arrangement.
 
-    ``near``: servers that differ in exactly one of these properties. ``model only``: no measured server is that
-    similar.
+    ``near``: the most similar measured servers differ in exactly one of these properties. ``model only``: all measured
+    servers differ in more properties.
     """
     runs: int = 0
-    """Number of similar measured runs [1]."""
+    """Number of measured benchmark runs of servers with this similarity [1]."""
 
     @property
     def order(self) -> int:
@@ -62,7 +62,7 @@ class Evidence(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Text of a table cell: the kind of evidence, and for measured deployments the number of runs.
+        """Text of a table cell: the kind of evidence, and the number of runs if it is ``measured``.
 
         Examples
         --------
@@ -72,11 +72,11 @@ class Evidence(NamedTuple):
         return f"measured ({self.runs})" if self.kind == "measured" else self.kind
 
     def record(self) -> dict[str, object]:
-        """Evidence as plain data."""
+        """Kind of evidence and number of runs as plain data."""
         return {"evidence": self.kind, "measured_runs": self.runs}
 
 
-#: Evidence of deployments without any similar measurement.
+#: Evidence for deployments without any similar measurement.
 NO_EVIDENCE = Evidence("model only")
 
 
@@ -94,7 +94,7 @@ def bare_name(model: str, weights: str) -> str:
 def evidence_of(setup: Setup, *, disaggregated: bool, speculates: bool) -> Evidence:
     """Evidence for a deployment of one engine; ``model only`` if the setup does not fix an engine.
 
-    The runs come from ``scenarios/measured/evidence.csv``, a table of all measurements in the package.
+    The measured runs are in ``scenarios/measured/evidence.csv``, a table of all measurements in the package.
     """
     arrangement = "disaggregated" if disaggregated else "aggregated", speculates
     engine = setup.engines[0].name if len(setup.engines) == 1 else ""
@@ -108,14 +108,14 @@ def evidence_of(setup: Setup, *, disaggregated: bool, speculates: bool) -> Evide
 
 @dataclass(frozen=True)
 class Runs:
-    """Measured runs of all servers in the package."""
+    """Measured benchmark runs of all servers in the package's data."""
 
     lines: Sequence[Mapping[str, str]]
-    """Rows of the table."""
+    """Rows of the evidence table."""
 
     @cached_property
     def by_facts(self) -> Mapping[Facts, int]:
-        """Number of runs by properties of the server [1]."""
+        """Number of benchmark runs by properties of the server [1]."""
         counts: Counter[Facts] = Counter()
         for line in self.lines:
             arrangement = line["arrangement"], line["speculates"] == "yes"
@@ -142,6 +142,6 @@ def _is_of(line: Mapping[str, str], model: str) -> bool:
 
 @cache
 def runs() -> Runs:
-    """Measured runs included in the package."""
+    """Load the measured runs that are included in the package."""
     with catalog.measured_files()["evidence"].open(encoding="utf-8", newline="") as stream:
         return Runs(tuple(csv.DictReader(stream)))

@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 class KnownLayouts(NamedTuple):
     """Layouts of measured servers for a model on a GPU, under any engine.
 
-    The names have no expert-parallel degrees.
+    Names of layouts do not include expert-parallel degrees.
     """
 
     aggregated: frozenset[str]
     decode: frozenset[str]
-    """Layouts of decode instances in disaggregated servers."""
+    """Names of the layouts of decode instances in disaggregated servers."""
     prefill: frozenset[str]
 
 
@@ -53,38 +53,38 @@ def engine_releases(engine: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class SetupLevels:
-    """Measured corrections of an engine for a model on a GPU. The corrections are factors on the step times.
+    """Measured corrections of an engine for a model on a GPU: factors on predicted step times, by similarity.
 
     Attributes
     ----------
     engine : str
         Engine of the measurements.
     widest : MeasuredLevel or None
-        Correction for the engine version, over all layouts. If this version was not measured, it is the correction for
-        the model on the GPU; None if neither was measured.
+        Correction for the engine version over all layouts. If this version was not measured, the correction for the
+        model on the GPU over all versions; None if the engine was not measured with the model on the GPU.
     versions : tuple of MeasuredVersion
         Engine versions measured with the model on the GPU.
     ways : tuple of MeasuredWay
         Serving modes measured with the version; empty if the version was not measured.
     shared : tuple of SharedLevel
-        Corrections over all models and GPUs: of engine releases up to the setup's, and of speculative decoding.
+        Corrections over all models and GPUs: for engine releases up to the setup's release, and for speculative
+        decoding.
     weights : str
         Number format of the weights.
     apart, speculates : bool
-        Serving mode: disaggregated, and with speculative decoding.
+        True for disaggregated serving, and True with speculative decoding.
     pull : (float, float)
-        Set if the engine was not measured with the model on the GPU: ln of the factors on decode and prefill steps [1].
-        The factors move the engine's times toward the times of other engines, see
-        :mod:`inference_econ.engine.posterior`.
+        ln of factors on decode and prefill steps that move predicted times toward the times of other engines [1]. Both
+        values are 0 if the engine was measured with the model on the GPU; see :mod:`inference_econ.engine.posterior`.
     known : KnownLayouts or None
-        Layouts measured with the model on the GPU, under any engine. None if layouts without measurements get no extra
-        factor.
+        Layouts measured with the model on the GPU, under any engine. None if layouts without measurements have no
+        additional factor.
     unknown : float
-        ln of the factor on steps of layouts without measurements [1].
+        ln of the additional factor on step times in layouts without measurements [1].
     newest : str
-        Newest measured release of the engine; empty if unknown.
+        Newest measured release of the engine; empty if no release is known.
     ahead : int
-        Number of newer releases in the engine's catalog file, up to the release of the setup [1].
+        Number of releases in the engine's catalog file after ``newest``, up to the setup's release [1].
     """
 
     engine: str
@@ -113,9 +113,9 @@ class SetupLevels:
     ) -> SetupLevels | None:
         """Corrections of a model on a GPU under an engine version; None if nothing similar was measured.
 
-        An empty version means that the version was not recorded. Without a version, the newest one in the catalog is
-        used. ``release`` is the catalog entry that describes the version; empty if there is none. The default is the
-        entry of this version.
+        If ``version`` is empty, the version was not recorded. If ``version`` is None, the newest version in the catalog
+        is used. ``release`` is the catalog entry that describes the version, or empty without such an entry. By
+        default, ``release`` is the newest entry up to the version.
         """
         if levels is None:
             return None
@@ -139,7 +139,7 @@ class SetupLevels:
 
     @property
     def version(self) -> str | None:
-        """Engine version of the correction; None if that version was not measured."""
+        """Engine version to which the corrections belong; None if this version was not measured."""
         return self.widest.version if isinstance(self.widest, MeasuredVersion) else None
 
     def _alike(self, ways: Iterable[MeasuredWay]) -> list[MeasuredWay]:
@@ -162,12 +162,12 @@ class SetupLevels:
 
     @property
     def counted(self) -> tuple[SharedLevel, ...]:
-        """Shared corrections that apply to this serving mode, for example those of speculative decoding."""
+        """Corrections over all models and GPUs (:attr:`shared`) that apply to this serving mode."""
         return tuple(level for level in self.shared if self.speculates or not level.speculates)
 
     @property
     def _beside(self) -> tuple[float, float]:
-        """Sums of the shared corrections, for decode steps and for prefill steps, as ln of the factors [1]."""
+        """Product of the shared corrections for decode steps and for prefill steps, as ln of the factors [1]."""
         return sum(level.decode for level in self.counted), sum(level.prefill for level in self.counted)
 
     def level(self, layout: str) -> MeasuredLevel | None:
@@ -184,9 +184,9 @@ class SetupLevels:
         return next((level for level in self._deployments if level.layout == bare), self._way or self.widest)
 
     def unseen(self, layouts: Sequence[str]) -> Unseen:
-        """Property in which the least-measured layout differs from all measurements of the engine.
+        """Most general property of the least-measured layout that was never measured with the engine.
 
-        With an empty list, the layout counts as not measured.
+        If ``layouts`` is empty, the layout is treated as not measured.
         """
         if self.widest is None:
             return "subject"
@@ -198,7 +198,7 @@ class SetupLevels:
         return "version" if self.version is None else "way"
 
     def factor(self, plans: Plans, layout: LayoutAssumptions, *, prefill: bool) -> Array | float:
-        """Factor on the predicted time of decode or prefill steps, broadcastable to (...) [1]."""
+        """Factor on the predicted time of decode or prefill steps, broadcastable to the shape of the plans [1]."""
         widest, beside = self._way or self.widest, self._beside[prefill]
         log = 0.0 if widest is None else widest.prefill if prefill else widest.decode
         factor: Array | float = math.exp(log + beside + self.pull[prefill])
@@ -219,21 +219,21 @@ class SetupLevels:
         return factor
 
     def takes_as(self, other: SetupLevels) -> bool:
-        """Return True if step times are the same as under the corrections of another serving mode."""
+        """Return True if two sets of corrections give the same step times, apart from shared corrections."""
         mine, others = ((it._way or it.widest, it._deployments, it.pull, it._known) for it in (self, other))
         return mine == others
 
     @property
     def _known(self) -> frozenset[str] | None:
-        """Measured layouts of decode instances in this serving mode.
+        """Measured layouts of aggregated instances or of decode instances, depending on the serving mode.
 
-        None if layouts without measurements get no factor.
+        The result is None if layouts without measurements have no additional factor.
         """
         if self.known is None or not self.unknown:
             return None
         return self.known.decode if self.apart else self.known.aggregated
 
     def served(self, *, apart: bool = False, speculates: bool = False) -> SetupLevels:
-        """Corrections for another serving mode: disaggregated instances (``apart``), or speculative decoding."""
+        """Return the corrections for disaggregated instances (``apart``) or for speculative decoding."""
         pull = (0.0, 0.0) if speculates else self.pull
         return replace(self, apart=self.apart or apart, speculates=self.speculates or speculates, pull=pull)

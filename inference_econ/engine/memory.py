@@ -1,4 +1,4 @@
-"""Memory that a deployment needs for weights, KV cache and workspace, and whether this memory fits."""
+"""Memory that an instance needs for weights, KV cache and workspace, and checks that this memory fits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from inference_econ.inputs import (
     catalog,
 )
 
-#: Reasons why a plan cannot run, by code; 0 means that it fits.
+#: Reasons why a plan cannot run, by code; 0 means that the plan fits.
 REASONS = (
     "fits",
     "weights exceed the memory",
@@ -49,37 +49,38 @@ REASONS = (
 FITS, WEIGHTS, CACHE, DEPTH, NETWORK, DIVIDE, ENGINE = range(7)
 #: Reasons that concern the layout. More memory does not help.
 LAYOUT = (NETWORK, DIVIDE, ENGINE)
-#: Groups of weights outside the transformer layers. They are never in host memory, and uneven pipeline stages do not
-#: affect them.
+#: Groups of weights outside the transformer layers, which are never in host memory and do not depend on uneven pipeline
+#: stages.
 _BESIDE_LAYERS = ("embeddings", "vision", "adapters")
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Memory that plans need, summed over the accelerators of an instance, with copies.
+    """Memory that plans need, and available memory, summed over the accelerators of an instance, with copies.
 
-    If pipeline stages are uneven, all stages are assumed to be as large as the largest one.
+    If pipeline stages are uneven, all stages are assumed to be as large as the largest stage.
 
     Attributes
     ----------
     weight_bytes : ndarray, broadcastable to (...)
-        Weights [B].
+        Memory of the weights [B].
     kv_bytes : ndarray, broadcastable to (...)
         KV cache and recurrent states that must fit on the accelerators [B].
     available_bytes : ndarray, broadcastable to (...)
-        Memory for weights and cache, without the workspace [B].
+        Usable memory for weights and KV cache, without the workspace [B].
     workspace_bytes : ndarray, broadcastable to (...)
         Activations of the largest step [B].
     prefix_bytes : ndarray, broadcastable to (...)
-        Part of the cache for a prefix that all sequences share [B]; it does not depend on the number of sequences.
+        Part of ``kv_bytes`` for a prefix that all sequences share, which does not depend on the number of sequences
+        [B].
     pageable_bytes : ndarray, broadcastable to (...)
-        Further cache, which may be placed in host memory [B].
+        KV cache in addition to ``kv_bytes`` that may be placed in host memory [B].
     host_bytes : ndarray, broadcastable to (...)
-        Host memory for the pageable cache [B].
+        Host memory that is available for ``pageable_bytes`` [B].
     cpu_kv_bytes : ndarray, broadcastable to (...)
-        KV cache of the layers on the CPU, in host memory [B].
+        KV cache of the layers that run on the CPU, in host memory [B].
     cpu_limit_bytes : ndarray or float
-        Host memory for this KV cache [B].
+        Host memory that is available for ``cpu_kv_bytes`` [B].
     """
 
     weight_bytes: Array
@@ -94,30 +95,30 @@ class Memory:
 
     @property
     def fits(self) -> npt.NDArray[np.bool_]:
-        """True if weights and cache fit, broadcastable to (...)."""
+        """True if weights and KV cache fit in memory, broadcastable to (...)."""
         beside = self.available_bytes >= self.kv_bytes + self.weight_bytes
         beside = beside & (self.cpu_kv_bytes <= self.cpu_limit_bytes)
         return np.asarray(beside & (self.paged_bytes <= self.host_bytes))
 
     @property
     def paged_bytes(self) -> Array:
-        """KV cache in host memory: the pageable part that does not fit on the accelerators [B]."""
+        """KV cache in host memory: the part of ``pageable_bytes`` that does not fit on the accelerators [B]."""
         beyond = self.weight_bytes + self.kv_bytes + self.pageable_bytes - self.available_bytes
         return np.asarray(np.clip(beyond, 0.0, self.pageable_bytes))
 
     @property
     def filled(self) -> float:
-        """Share of the available memory that weights and cache of a single plan need [1].
+        """Share of the available memory that weights and KV cache of a single plan need [1].
 
-        The share is calculated for accelerator memory without the pageable cache, and for all memory with it. The
-        larger value is returned.
+        The result is the larger of two shares: accelerator memory without ``pageable_bytes``, and all memory with
+        ``pageable_bytes``.
         """
         least = self.weight_bytes + self.kv_bytes
         most = (least + self.pageable_bytes) / (self.available_bytes + self.host_bytes)
         return float(np.max(np.maximum(least / self.available_bytes, most)))
 
     def of_one_plan(self) -> tuple[float, float, float]:
-        """Memory of a single plan: weights, cache on the accelerators, and available memory [B]."""
+        """Memory of a single plan: weights, KV cache on the accelerators, and available memory [B]."""
         cached = self.kv_bytes + self.pageable_bytes - np.minimum(self.paged_bytes, self.host_bytes)
         weights, cache, available = (
             float(np.ravel(value)[0]) for value in (self.weight_bytes, cached, self.available_bytes)
@@ -126,7 +127,7 @@ class Memory:
 
 
 def weight_bytes(model: ModelSpec, precision: Precision, host_weights: float = 0.0) -> float:
-    """Weights of a language model as stored, without copies and without the share in host memory [B]."""
+    """Size of a language model's weights as stored, without copies and without the share in host memory [B]."""
     groups = _weight_groups(model, precision)
     whole = sum(groups.values())
     return whole - host_weights * (whole - groups["embeddings"]) if host_weights else whole
@@ -135,7 +136,7 @@ def weight_bytes(model: ModelSpec, precision: Precision, host_weights: float = 0
 def streamed_bytes(setup: Served, plans: Plans) -> Array:
     """Weights that each accelerator reads from host memory during one step [B].
 
-    Accelerators do not share reads. In a pipeline, the stage with the most weights determines the value.
+    Each accelerator reads its own weights. In a pipeline, the stage with the most weights determines the result.
     """
     layers = {**_all_weights(setup, plans), **dict.fromkeys(_BESIDE_LAYERS, 0.0)}
     return np.asarray(setup.assumptions.capacity.host_weights * sum(layers.values()) / plans.stage)
@@ -144,9 +145,9 @@ def streamed_bytes(setup: Served, plans: Plans) -> Array:
 def _weight_groups(
     model: ModelSpec, precision: Precision, assumed: CapacityAssumptions | None = None
 ) -> dict[str, float]:
-    """Weights as stored, grouped by how they are split and copied [B].
+    """Size of the stored weights by group; groups differ in how they are split and copied [B].
 
-    With assumptions, only weights that an engine loads are included.
+    If ``assumed`` is given, only weights that an engine loads are included.
     """
     hidden, parts = model.hidden_size, model.parameter_parts()
     routed = shared = output = 0.0
@@ -175,7 +176,7 @@ def _weight_groups(
 
 
 def _held_weights(setup: Served, plans: Plans) -> dict[str, Array | float]:
-    """Weights in the memory of all accelerators of an instance, by group [B]; weights in host memory are left out."""
+    """Weights on all accelerators of an instance by group, without weights in host memory [B]."""
     groups, share = _all_weights(setup, plans), setup.assumptions.capacity.host_weights
     if not share:
         return groups
@@ -183,12 +184,12 @@ def _held_weights(setup: Served, plans: Plans) -> dict[str, Array | float]:
 
 
 def _all_weights(setup: Served, plans: Plans) -> dict[str, Array | float]:
-    """Weights of all accelerators of an instance, by group [B]; copies and weights in host memory are included.
+    """Weights of all accelerators of an instance by group, including copies and weights in host memory [B].
 
     Each attention-DP group has a copy of attention and shared experts. Matrices that all heads share are copied to
-    every rank if the engine does not split them. In MoE models, each group may also have a copy of all other weights
-    except routed experts; every rank then has the full routers. Expert-parallel ranks may have additional copies of
-    some experts. All pipeline stages are assumed to have as many layers as the largest stage.
+    every rank, unless the engine splits these matrices. In MoE models, each group may also have a copy of all other
+    weights except routed experts. In this case, every rank has the full routers. Expert-parallel ranks may have
+    additional copies of some experts. All pipeline stages are assumed to have as many layers as the largest stage.
     """
     model, precision, assumptions = setup.model, setup.precision, setup.assumptions
     groups: dict[str, Array | float] = {**_weight_groups(model, precision, assumptions.capacity)}
@@ -224,12 +225,13 @@ def _all_weights(setup: Served, plans: Plans) -> dict[str, Array | float]:
 def workspace_bytes(setup: Served, plans: Plans) -> Array:
     """Activations of the largest step on one accelerator [B], broadcastable to the plans.
 
-    The step has ``workspace_tokens`` tokens. Activations are the residual stream, a normalized copy of it, queries, and
-    attention output. Activations also include the intermediate values of the widest layer, and 32-bit logits of the
-    sequences. If MLA decompresses keys and values in each step, the decompressed values of one layer are added.
+    The largest step has ``workspace_tokens`` tokens. Activations are the residual stream and its normalized copy,
+    queries, attention output, intermediate values of the widest layer, and 32-bit logits of the sequences. If MLA
+    decompresses keys and values in each step, the decompressed values of one layer are added.
 
-    At startup, engines measure their memory use with a profile run. A profile run may sample for the maximum number of
-    sequences, or encode images, and then needs more memory. The largest of these amounts is used.
+    At startup, engines measure their memory use with a profile run. A profile run may also sample tokens for the
+    maximum number of sequences, or encode images. The result is the largest of the memory for activations, for
+    sampling, and for images.
     """
     model, precision, assumptions = setup.model, setup.precision, setup.assumptions
     assumed, tokens, width = assumptions.capacity, assumptions.capacity.workspace_tokens, BYTES_PER_ELEMENT
@@ -246,7 +248,7 @@ def workspace_bytes(setup: Served, plans: Plans) -> Array:
     elements = tokens * (4.0 * model.hidden_size + widest / plans.stage)
     logits = np.minimum(of_group, tokens) * model.vocab_size * width["fp32"]
     activations = elements * width[precision.activations]
-    # The profile run samples for the maximum number of sequences, after the activations of the layers are freed.
+    # The profile run samples tokens for the maximum number of sequences, after the activations of the layers are freed.
     sampling = assumed.sampled_logits * model.vocab_size * width["fp32"]
     images: Array | float = 0.0
     tower = model.vision
@@ -259,25 +261,25 @@ def workspace_bytes(setup: Served, plans: Plans) -> Array:
 
 
 def reserved_bytes(plans: Plans, assumed: CapacityAssumptions) -> Array:
-    """Memory per accelerator that an engine reserves in addition to weights, cache and activations [B]."""
+    """Memory per accelerator that an engine reserves in addition to weights, KV cache and activations [B]."""
     exchanging = np.asarray(plans.stage) > 1.0
     return np.asarray(assumed.reserved_bytes + np.where(exchanging, assumed.communication_bytes, 0.0))
 
 
 def _kept_tokens(setup: Served, plans: Plans) -> float:
-    """Tokens of a sequence that are in the cache after the step, including a prefilled prompt [tokens]."""
+    """Tokens of a sequence in the KV cache after the step, including a prefilled prompt [tokens]."""
     return setup.context + (plans.new_tokens if plans.prefill else 0.0)
 
 
 def need(setup: Served, plans: Plans) -> Memory:
-    """Compute the memory that plans need, and the memory that is available to them.
+    """Compute the memory that plans need, and the memory that is available to the plans.
 
     Parameters
     ----------
     setup : Served
-        Model, chip and assumptions; all sequences have the same context. ``capacity.kv`` sets the number of
-        micro-batches whose cache must fit. ``kv_block`` sets the block size, ``usable_memory`` the usable share, and
-        ``workspace_tokens`` the size of the activations.
+        Model, chip and assumptions; all sequences have the same context. ``capacity.kv`` sets whether the KV cache of
+        the full batch or of one micro-batch must fit. ``kv_block`` sets the block size, ``usable_memory`` the usable
+        share of memory, and ``workspace_tokens`` the size of the activations.
     plans : Plans
         Deployments, shape (...).
 
@@ -294,7 +296,7 @@ def need(setup: Served, plans: Plans) -> Memory:
     hosts, on_cpu, limit = np.zeros(()), assumptions.cpu.layers / setup.model.layers, assumptions.cpu.memory_bytes
     held = np.asarray((sum(cache.values()) - share * cache["kv_cache"]) * sequences + prefix)
     if share:
-        # Cache can use the host memory that the weights leave free.
+        # The KV cache can use the host memory that weights in host memory leave free.
         tier = host_memory(assumptions.capacity.host_memory)
         weights = streamed_bytes(setup, plans) * plans.stage
         hosts = np.asarray(plans.accelerators * tier.bytes_per_accelerator - weights)
@@ -312,13 +314,13 @@ def need(setup: Served, plans: Plans) -> Memory:
 
 
 def cpu_weight_bytes(setup: Served) -> float:
-    """Weights of the layers on the CPU, in host memory [B]."""
+    """Weights of the layers that run on the CPU, in host memory [B]."""
     share = setup.assumptions.cpu.layers / setup.model.layers
     return weight_bytes(setup.model, setup.precision) - weight_bytes(setup.model, setup.precision, share)
 
 
 def mixed(parts: Sequence[Memory], contexts: Contexts, plans: Plans) -> Memory:
-    """Memory of plans with sequences of different contexts: the mean of the memory at each context."""
+    """Memory of plans whose sequences have different contexts: mean of the memory at each context over sequences."""
     counts = [count for _, count in contexts]
     cache, pageable, on_cpu = (
         np.average([np.broadcast_to(held, plans.shape) for held in of_parts], axis=0, weights=counts)
@@ -328,7 +330,7 @@ def mixed(parts: Sequence[Memory], contexts: Contexts, plans: Plans) -> Memory:
 
 
 def _held_by_one(setup: Served, plans: Plans) -> tuple[dict[str, Array | float], Array]:
-    """KV cache and states of one sequence, and the shared prefix, each over all accelerators [B]."""
+    """KV cache and recurrent states of one sequence, and KV cache of the shared prefix, on all accelerators [B]."""
     model, precision, assumptions = setup.model, setup.precision, setup.assumptions
     context = _kept_tokens(setup, plans)
     own_prompts = own_tokens(context, setup.shared_prefix, assumptions.capacity)
@@ -338,18 +340,18 @@ def _held_by_one(setup: Served, plans: Plans) -> tuple[dict[str, Array | float],
 
 @lru_cache(maxsize=8)
 def host_memory(name: str) -> TierSpec:
-    """Host memory by name or path; see :func:`inference_econ.inputs.catalog.tier` for errors."""
+    """Load the specification of a host memory by name or path; see :func:`inference_econ.inputs.catalog.tier`."""
     return catalog.tier(name)
 
 
 def paged_bytes(needed: Memory, plans: Plans, assumptions: Assumptions) -> Array:
-    """KV cache that each accelerator reads from host memory while a step passes through all stages [B]."""
+    """KV cache that each accelerator reads from host memory while a step passes through all pipeline stages [B]."""
     at_once = plans.micro_batch / plans.batch if assumptions.capacity.kv == "batch" else 1.0
     return np.asarray(needed.paged_bytes * at_once / plans.stage)
 
 
 def _counted(plans: Plans, assumptions: Assumptions) -> Array:
-    """Number of sequences that must fit, if all attention-DP groups have the number of the fullest one [1]."""
+    """Number of sequences that must fit, if every attention-DP group has the number of the fullest group [1]."""
     sequences = plans.batch if assumptions.capacity.kv == "batch" else plans.micro_batch
     groups = attention_groups(plans, assumptions.layout)
     if not plans.whole or plans.fullest is not None or np.all(np.asarray(groups) == 1.0):
@@ -358,20 +360,20 @@ def _counted(plans: Plans, assumptions: Assumptions) -> Array:
 
 
 def of_one_accelerator(setup: Served, plan: Plans) -> dict[str, float]:
-    """Memory use of each accelerator in a single plan, by purpose; values are means over the largest stage.
+    """Mean memory use of the accelerators in the largest stage of a single plan, by purpose [B].
 
     Parameters
     ----------
     setup : Served
-        See :func:`need`.
+        Argument of :func:`need`.
     plan : Plans
         One deployment, shape (1,).
 
     Returns
     -------
     dict of str to float
-        Amounts by purpose [B]: groups of weights, cache, shared prefix, states, workspace, reserved memory, headroom
-        and free memory. The amounts add up to the memory of one accelerator.
+        Memory by purpose [B]: groups of weights, KV cache, shared prefix, recurrent states, workspace, reserved memory,
+        headroom and free memory. The sum is the memory of one accelerator.
     """
     assumed, hbm_bytes = setup.assumptions.capacity, setup.hardware.hbm_bytes
     cache, prefix = _held_by_one(setup, plan)
@@ -397,27 +399,27 @@ def cached_tokens(needed: Memory, plans: Plans, context: float, assumptions: Ass
     Parameters
     ----------
     needed : Memory
-        Memory that the plans need at this context length if requests share no prefix; computed by :func:`need`. With
-        speculation, it includes the memory of the draft model.
+        Memory that the plans need at this context length if requests share no prefix, from :func:`need`. With
+        speculation, the memory of the draft model is included.
     plans : Plans
         Deployments, shape (...).
     context : float
         Context length of each sequence [tokens].
     assumptions : Assumptions
-        See :func:`need`.
+        Argument of :func:`need`.
 
     Returns
     -------
     ndarray
-        Capacity in tokens, broadcastable to the plans; 0 if the weights do not fit. Engines print it at startup as the
-        size of the KV cache.
+        Capacity in tokens, broadcastable to the plans; 0 if the weights do not fit. Engines print this capacity at
+        startup as the size of the KV cache.
     """
     of_one = needed.kv_bytes / _counted(plans, assumptions)
     return np.asarray(np.maximum(needed.available_bytes - needed.weight_bytes, 0.0) / of_one * context)
 
 
 def could_fit(memory: Memory, plans: Plans) -> npt.NDArray[np.bool_]:
-    """True for plans that memory and pipeline depth allow, broadcastable to ``plans.shape``."""
+    """True for plans that fit in memory and have a possible pipeline depth, broadcastable to ``plans.shape``."""
     return memory.fits & ~_too_deep(plans)
 
 
@@ -426,18 +428,18 @@ def _too_deep(plans: Plans) -> npt.NDArray[np.bool_]:
 
 
 def reasons(setup: Served, needed: Memory, plans: Plans, layout: TensorLayout) -> npt.NDArray[np.intp]:
-    """Code of each plan in :data:`REASONS`: 0, or why the plan cannot run; broadcastable to ``plans.shape``.
+    """Index in :data:`REASONS` of the reason why each plan cannot run; 0 if it fits; broadcastable to ``plans.shape``.
 
     Parameters
     ----------
     setup : Served
         Model, chip, formats and assumptions.
     needed : Memory
-        From :func:`need`.
+        Memory of the plans, from :func:`need`.
     plans : Plans
         Deployments for which ``needed`` was computed.
     layout : {'1d', '2d'}
-        How weight matrices are split.
+        Split of weight matrices, along one dimension (1D) or along both (2D).
     """
     too_small = np.where(needed.available_bytes < needed.weight_bytes, WEIGHTS, CACHE)
     code = np.where(_too_deep(plans), DEPTH, np.where(needed.fits, FITS, too_small))

@@ -1,4 +1,4 @@
-"""Resolve the choices that a query leaves open: the engine and the KV-cache format."""
+"""Set the engine and the KV-cache format of a setup, if the query does not set them."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from inference_econ.inputs import ServingEngine, check_dtype, engines_for, lacks
 
 
 def has_recipes(setup: Setup) -> bool:
-    """True if published recipes of engines apply to a setup. Recipes apply only under the default profiles."""
+    """True if published recipes of engines apply to a setup, which is only the case under the default profiles."""
     return setup.left_open is not None and setup.left_open.assumptions == setup.assumptions
 
 
 def lacks_engine(setup: Setup) -> bool:
     """True if no known engine can run the model on the chip in these formats.
 
-    Always False for the published study, which assumes no engine.
+    The result is False for the published study, which assumes no engine.
     """
     idle = setup.assumptions.layout.attention_groups == "idle"
     return not setup.engines and not idle and not engines_for(setup.model, setup.hardware, setup.precision)
 
 
 def with_cache(setup: Setup, kv: str | None) -> Setup:
-    """Setup with the KV-cache format of a recipe, if the query does not set a format.
+    """Return the setup with the KV-cache format of a recipe, if the query does not set a format.
 
-    A recipe without a cache format (None) uses the format of the activations.
+    If the recipe has no cache format (None), the format of the activations is used.
 
     Raises
     ------
@@ -46,15 +46,15 @@ def with_cache(setup: Setup, kv: str | None) -> Setup:
 
 
 def for_engine(setup: Setup, engine: ServingEngine) -> Setup:
-    """Setup for one engine.
+    """Return the setup for one engine.
 
     The returned setup has the engine's profile and KV-cache format, and only layouts that the engine can start. If the
-    setup allows any layout, only the profile changes.
+    setup allows all layouts, only its profile changes.
 
     Raises
     ------
     InputError
-        If a what-if is invalid.
+        If a change of an input (``assumptions.FIELD=VALUE``) in the setup is invalid.
     """
     left = setup.left_open
     if left is None:

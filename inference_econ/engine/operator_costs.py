@@ -1,4 +1,4 @@
-"""Operator table of one deployment, with the time of each row."""
+"""Operator table of a step, with the time and energy of each row."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from inference_econ.inputs import TensorLayout
 
 @dataclass(frozen=True, slots=True)
 class OperatorCosts:
-    """Costs of one row of the operator table, summed over all of its occurrences in a step.
+    """Time, traffic and energy of one operator, summed over all of its occurrences in a step.
 
     Attributes
     ----------
     name, unit : str
-        Name of the row, and the math unit that it runs on.
+        Name of the operator, and the math unit on which it runs.
     repeats : float
         Number of times that a token passes through this operator [1].
     flop, moved_bytes : float
@@ -31,9 +31,10 @@ class OperatorCosts:
     collective_bytes : float
         Size of the tensors that a group of ranks reduces or exchanges in collectives [B].
     compute_seconds, memory_seconds, network_seconds, launch_seconds : float
-        Time of each part on its own, without overlap [s].
+        Time of arithmetic, memory traffic, communication and kernel launches, each without overlap [s].
     achieved : float
-        Efficiency of the row: the larger of its shares of the arithmetic peak and of the memory bandwidth [1].
+        Efficiency of the operator: the larger of its share of peak arithmetic and its share of peak memory bandwidth
+        [1].
     together_seconds : float
         Time of arithmetic and memory traffic with the assumed overlap [s].
     joules : float or None
@@ -57,12 +58,12 @@ class OperatorCosts:
 
     @property
     def seconds(self) -> float:
-        """Total time of the row: arithmetic and memory traffic with overlap, network, and kernel launches [s]."""
+        """Total time of the operator: arithmetic and memory traffic with overlap, network, and kernel launches [s]."""
         return self.together_seconds + self.network_seconds + self.launch_seconds
 
     @property
     def bound(self) -> str:
-        """Part of the row that takes longest: compute, memory, network or launch."""
+        """Part of the operator's time that is the longest: compute, memory, network or launch."""
         times = {
             "compute": self.compute_seconds,
             "memory": self.memory_seconds,
@@ -73,7 +74,7 @@ class OperatorCosts:
 
 
 def operator_costs(setup: Setup, plans: Plans, layout: TensorLayout) -> list[OperatorCosts]:
-    """Operator table of a single plan with the time of each row.
+    """Compute the operator table of a single plan, with the time of each operator.
 
     Parameters
     ----------
@@ -82,12 +83,12 @@ def operator_costs(setup: Setup, plans: Plans, layout: TensorLayout) -> list[Ope
     plans : Plans
         One deployment, shape (1,).
     layout : {'1d', '2d'}
-        How weight matrices are split.
+        Split of weight matrices, along one dimension (1D) or along both (2D).
 
     Returns
     -------
     list of OperatorCosts
-        Rows that take time, in the order of a step. The network times of the rows add up to the network time of the
+        Operators that take time, in the order of the step. The sum of their network times is the network time of the
         step.
     """
     rows, chip = _every_row(setup, setup.work(plans), layout), chip_power(setup.hardware)
@@ -98,12 +99,12 @@ def operator_costs(setup: Setup, plans: Plans, layout: TensorLayout) -> list[Ope
 
 
 def costs_of(setup: Setup, work: Work, layout: TensorLayout) -> list[OperatorCosts]:
-    """Costs of a given operator table; see :func:`operator_costs`."""
+    """Compute the costs of all operators of a given operator table; see :func:`operator_costs`."""
     return [row for row in _every_row(setup, work, layout) if row.seconds]
 
 
 def _every_row(setup: Setup, work: Work, layout: TensorLayout) -> list[OperatorCosts]:
-    """Costs of every row of the table, including rows that take no time."""
+    """Compute the costs of every operator of the table, including operators that take no time."""
     network, rates, costs = Network.of(setup.hardware, setup.assumptions.network), setup.rates, []
     by_operator = setup.assumptions.host.launches == "per_operator"
     for operator in work.operators:
@@ -139,5 +140,5 @@ def _every_row(setup: Setup, work: Work, layout: TensorLayout) -> list[OperatorC
 
 
 def _first(values: Array | float) -> float:
-    """Value of a single plan."""
+    """Value of an array that has a single plan."""
     return float(np.ravel(values)[0])

@@ -1,4 +1,4 @@
-"""Expected step times of an engine without measurements of a model on a GPU, derived from other engines."""
+"""Expected step times of an engine that was not measured with a model on a GPU, derived from other engines."""
 
 from __future__ import annotations
 
@@ -30,32 +30,33 @@ from inference_econ.inputs import (
 )
 from inference_econ.inputs.engine import profiles
 
-#: Weight of the mean of all engines in the expected step time; the rest is the engine's own prediction [1].
+#: Weight of the geometric mean of all engines in the expected step time [1]; the engine's own prediction has the
+#: remaining weight.
 #:
-#: Predicted differences between engines without measurements are unreliable. In 89 pairs that were left out of the
-#: fits, measured differences (ln) have a standard deviation of 0.46. Predicted ones have 0.31, and the correlation is
-#: 0.26. The regression of measured on predicted differences has a slope of 0.47, so about half of a predicted
-#: difference remains.
+#: Predicted differences between engines without measurements are unreliable. In 89 pairs of servers that were left out
+#: of the fits, measured differences (ln) have a standard deviation of 0.46. Predicted differences have a standard
+#: deviation of 0.31, and the correlation is 0.26. The regression of measured on predicted differences has a slope of
+#: 0.47, so about half of a predicted difference is real.
 PULL = 0.5
-#: ln of the factor on step times in layouts that were not measured with any engine [1]. It applies if other layouts of
-#: the model were measured on the GPU. The key is True if the engine itself was measured.
+#: ln of the factor on step times in layouts that were not measured with any engine [1]. The factor applies if other
+#: layouts of the model were measured on the GPU. The key is True if the engine was measured with the model on the GPU.
 #:
-#: Evaluated on the fixed servers in docs/evidence/costs.md. Results in unmeasured layouts cost less than measured, by a
-#: median of 16 % if the engine was measured and of 30 to 50 % if not. Results in measured layouts were unbiased.
-#: A step that is longer by 1 % raises the cost of a token at equal speed by about 1.7 %.
+#: The values are based on the fixed servers in docs/evidence/costs.md. In unmeasured layouts, predicted costs were
+#: below measured costs, by a median of 16 % if the engine was measured and of 30 to 50 % if not. In measured layouts,
+#: predicted costs were unbiased. A 1 % longer step raises the cost of a token at equal speed by about 1.7 %.
 UNKNOWN_LAYOUT = {True: 0.1, False: 0.25}
 #: Batches [1], and context and prompt length [tokens], at which step times of engines are compared.
 _BATCHES, _TOKENS = (8.0, 64.0), 2000.0
 
 
 def opinions_of(engine: ServingEngine, hardware: HardwareSpec, changes: tuple[str, ...] = ()) -> Assumptions:
-    """Assumptions for an engine on a GPU: the engine's profile, changed by its rules and by what-ifs."""
+    """Assumptions for an engine on a GPU: the engine's profile, with the engine's settings and the query's changes."""
     opinions = without_exceptions(profiles.for_hardware(hardware, engine.name, changes=changes), changes)
     return with_engine(opinions, engine.facts, hardware, changed(changes))
 
 
 def expected(setup: Setup) -> Setup:
-    """Setup of one engine, corrected so that steps take the expected time.
+    """Correct the step times of a setup with one engine to their expected values.
 
     Parameters
     ----------
@@ -65,11 +66,11 @@ def expected(setup: Setup) -> Setup:
     Returns
     -------
     Setup
-        Setup with up to two corrections. First, layouts without measurements take longer if other servers of the model
-        on the GPU were measured; see :data:`UNKNOWN_LAYOUT`. Second, if the engine itself was not measured, its times
-        move toward the geometric mean of all engines that support the model. :data:`PULL` is the weight of this mean.
-        Both corrections apply to decode and prefill. Speculation rounds do not change, because engines support
-        different speculation methods.
+        Setup with up to two corrections. First, steps in layouts without measurements take longer if other servers of
+        the model on the GPU were measured; see :data:`UNKNOWN_LAYOUT`. Second, if the engine itself was not measured,
+        its step times move toward the geometric mean of all engines that support the model, with the weight
+        :data:`PULL`. Both corrections apply to decode and prefill. The second correction does not apply to speculation
+        rounds, because engines support different speculation methods.
     """
     left = setup.left_open
     if left is None or len(setup.engines) != 1 or setup.assumptions != left.assumptions:
@@ -96,7 +97,7 @@ def expected(setup: Setup) -> Setup:
 class _Question(NamedTuple):
     """Model, GPU and formats for which step times of engines are compared.
 
-    The key of the cache is the identity of the specifications: equal ones in different objects are different keys.
+    The hash uses the identity of the specification objects, which is faster than a hash of their contents.
     """
 
     model: ModelSpec
@@ -110,7 +111,7 @@ class _Question(NamedTuple):
 
 @lru_cache(maxsize=8)
 def _times(question: _Question) -> Mapping[str, Array]:
-    """Mean of ln(step time) over common layouts, for decode and for prefill, by engine; shape (2,) [1]."""
+    """Mean of ln(step time) over common layouts and batches, by engine; shape (2,) for decode and prefill [1]."""
     model, hardware, precision, changes = question
     least = weight_bytes(model, precision) / hardware.hbm_bytes
     sizes = [size for size in (1.0, 2.0, 4.0, 8.0) if size > least] or [16.0]

@@ -1,4 +1,4 @@
-"""Energy of a step by operator, power of a board, and the clock under a power cap."""
+"""Energy of a step by operator, power of an accelerator board, and step times under a power cap."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from inference_econ.inputs import HardwareSpec, PowerShares, catalog
 
 @dataclass(frozen=True, slots=True)
 class ChipPower:
-    """Power of one accelerator and of its share of the machine.
+    """Power of one accelerator and of its share of the machine (host, network, cooling).
 
     Attributes
     ----------
     shares : PowerShares
-        Parts of the board power, from which the energies below are calculated.
+        Shares of the board power, from which ``joules_per_byte`` and other energies are calculated.
     limit_watts, idle_watts : float
-        Power limit of the board, and power with a loaded model but no work [W].
+        Power limit of the board, and idle power with a loaded model [W].
     joules_per_byte, joules_per_link_byte : float
-        Energy of memory traffic, and of collectives [J/B].
+        Energy per byte of memory traffic, and per byte of collectives [J/B].
     arithmetic_watts : float
         Power of arithmetic at the peak rate of a math unit [W].
     host_watts, provisioned_host_watts : float
-        Power of the host and network per accelerator [W]: actual draw, and power to provision.
+        Power of the host and network per accelerator: actual draw, and power to provision [W].
     pue : float
         Power of the facility divided by the power of its servers (PUE) [1].
     """
@@ -49,11 +49,11 @@ class ChipPower:
 
     @property
     def provisioned_watts(self) -> float:
-        """Facility power to provision for one accelerator, whatever its actual draw [W]."""
+        """Facility power to provision for one accelerator, regardless of its actual draw [W]."""
         return float(formulas.facility_watts(self.limit_watts, self.provisioned_host_watts, self.pue))
 
     def board_watts(self, joules: Array, seconds: Array | float) -> Array:
-        """Mean power of a board that uses the energy ``joules`` for work in the time ``seconds`` [W]."""
+        """Mean power of a board that uses the energy ``joules``, in addition to idle energy, in ``seconds`` [W]."""
         return formulas.drawn_watts(self.idle_watts, joules, seconds, self.limit_watts)
 
 
@@ -95,7 +95,7 @@ def chip_power(chip: HardwareSpec) -> ChipPower | None:
 def tokens_per_second_per_megawatt(chip: HardwareSpec, tokens_per_second: Array, accelerators: Array) -> Array | None:
     """Throughput divided by the provisioned facility power of the accelerators [tokens/s/MW].
 
-    None if the chip has no power data.
+    The result is None if the hardware file has no power data.
     """
     power = chip_power(chip)
     if power is None:
@@ -104,22 +104,22 @@ def tokens_per_second_per_megawatt(chip: HardwareSpec, tokens_per_second: Array,
 
 
 def operator_joules(setup: Setup, chip: ChipPower, plans: Plans) -> list[tuple[Operator, Array]]:
-    """Energy of each row in the operator table of a step, in addition to idle power and without a power cap.
+    """Energy of each operator of a step, in addition to idle power and without a power cap [J].
 
     Parameters
     ----------
     setup : Setup
         Model, chip, formats and assumptions.
     chip : ChipPower
-        Power of an accelerator.
+        Power and energy data of the accelerator.
     plans : Plans
         Deployments, shape (...).
 
     Returns
     -------
     list of (Operator, ndarray)
-        Energy of all occurrences of each row, as the mean over accelerators [J]. Load imbalance changes times, but not
-        energy.
+        Operators, and energy of all occurrences of each operator as the mean over accelerators [J]. Load imbalance
+        changes times, but not energy.
     """
     even = setup.assumptions.changed({"experts.spread": "even", "experts.imbalance": 1.0})
     work, layout = replace(setup, assumptions=even).work(plans), setup.assumptions.layout.tensor_layouts[0]
@@ -140,8 +140,8 @@ def step_joules(setup: Setup, chip: ChipPower, plans: Plans) -> Array:
     return np.broadcast_to(sum(joules for _, joules in operator_joules(setup, chip, plans)), plans.shape)
 
 
-#: Clocks to try under a power cap, relative to the clock without a cap [1]. If power exceeds the cap even at the lowest
-#: clock, chips pause.
+#: Clocks to evaluate under a power cap, relative to the clock without a cap [1]. If power exceeds the cap even at the
+#: lowest clock, chips are assumed to pause.
 CLOCKS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
 
 
@@ -152,29 +152,29 @@ def no_watts(chip: str) -> InputError:
 
 
 def at_clock(setup: Setup, clock: float) -> Setup:
-    """Setup in which math units run at a lower clock and no power cap applies; memory and links are unchanged."""
+    """Setup without a power cap whose math units run at a lower clock; memory and links are unchanged."""
     peaks = {unit: clock * peak for unit, peak in setup.peaks.items()}
     chip = setup.hardware.model_copy(update={"dense_flops_per_second": peaks, "power_cap": None})
     return replace(setup, hardware=chip)
 
 
 def capped_seconds(joules: Array, times: list[Array], chip: ChipPower) -> Array:
-    """Time of steps at the highest clock that meets a power cap.
+    """Time of steps at the highest clock for which the mean power is within a power cap [s].
 
     Parameters
     ----------
     joules : ndarray, shape (...)
-        Energy at full clock, in addition to idle power [J].
+        Energy of a step at full clock, in addition to idle power [J].
     times : list of ndarray, shape (...)
-        Time at each of :data:`CLOCKS` [s].
+        Step time at each clock in :data:`CLOCKS` [s].
     chip : ChipPower
-        Chip whose power limit is the cap.
+        Power data of the chip, whose power limit is the power cap.
 
     Returns
     -------
     ndarray, shape (...)
-        Time [s]. Between two clocks, time is linear in power. If power exceeds the cap even at the lowest clock, steps
-        become longer until the mean power equals the cap.
+        Step time [s]. Between two clocks, the time is interpolated linearly in power. If power exceeds the cap even at
+        the lowest clock, the step time is increased until the mean power equals the cap.
     """
     exponent, room = catalog.power().clock_exponent - 1.0, chip.limit_watts - chip.idle_watts
     drawn = [joules * clock**exponent / seconds for clock, seconds in zip(CLOCKS, times, strict=True)]

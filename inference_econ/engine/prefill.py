@@ -22,7 +22,7 @@ from inference_econ.engine.step import host_seconds, overhead_seconds, step_seco
 from inference_econ.inputs import BYTES_PER_ELEMENT, Assumptions
 
 Number = TypeVar("Number", float, Array)
-#: Token budget of a step that stands for "no limit" [tokens].
+#: Token budget of a step that is assumed if the engine has no limit [tokens].
 _NO_LIMIT = 2.0**17
 
 
@@ -33,17 +33,17 @@ class Prefill:
     Attributes
     ----------
     seconds : ndarray, shape (...)
-        Time from start to first token on an idle instance [s].
+        Time from the start of prefill to the first token on an idle instance [s].
     busy_seconds : ndarray, shape (...)
-        Time during which one prompt occupies the instance [s]. The time is less than ``seconds`` if other pipeline
-        stages process other prompts at the same time. Attention-DP groups step together, so groups without a prompt
-        wait.
+        Instance time that one prompt takes [s]. This time is shorter than ``seconds`` if other pipeline stages process
+        other prompts at the same time. Attention-DP groups step together, so groups without a prompt wait.
     full_seconds : ndarray, shape (...)
-        Value of ``busy_seconds`` per prompt if every group has a prompt [s].
+        Instance time per prompt if every attention-DP group has a prompt [s].
     chunks : int
         Number of prefill steps [1].
     chip_share : ndarray, shape (...)
-        Share of the time in which the GPUs compute [1]. With short prompts, they often wait for kernel launches.
+        Share of the prefill time in which the GPUs compute [1]; with short prompts, the GPUs often wait for kernel
+        launches.
     """
 
     seconds: Array
@@ -53,13 +53,13 @@ class Prefill:
     chip_share: Array
 
     def take(self, index: int | Indices) -> Prefill:
-        """Prefill times of selected layouts, by position on the first axis."""
+        """Select layouts by their index on the first axis."""
         seconds, busy, full = (values[index] for values in (self.seconds, self.busy_seconds, self.full_seconds))
         return Prefill(seconds, busy, full, self.chunks, self.chip_share[index])
 
     @classmethod
     def stacked(cls, parts: Sequence[Prefill]) -> Prefill:
-        """Prefill times of several sets of layouts, combined; all prompts must have the same length."""
+        """Concatenate prefill times of several sets of layouts for the same prompt."""
         seconds, busy, full, chips = (
             np.concatenate([getattr(part, name) for part in parts])
             for name in ("seconds", "busy_seconds", "full_seconds", "chip_share")
@@ -82,16 +82,16 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
     Returns
     -------
     Prefill
-        Times of a prefill on one attention-DP group, while the other groups wait. With ``prefill_split: context``, all
-        groups share the prompt. Pipeline stages process different prompts at the same time.
+        Times of a prefill on one attention-DP group, while all other groups wait. With ``prefill_split: context``, all
+        groups share the prompt instead. Pipeline stages process different prompts at the same time.
 
     Notes
     -----
-    Groups step together. With k_r prompts on group r of R, a step takes A max(k_r) + M sum(k_r) / R. A is the time of a
-    group's own work on a prompt, mainly attention. M is the time of R prompts in layers that all groups share, such as
-    experts. A single prompt takes A + M / R, and R prompts take A + M.
+    Attention-DP groups step together. With k_r prompts on group r of R groups, a step takes A max(k_r) + M sum(k_r) /
+    R. A is the time of a group's own work on a prompt, mainly attention. M is the time of R prompts in layers that all
+    groups share, such as experts. A single prompt takes A + M / R, and R prompts take A + M.
 
-    Attention is causal: a new token attends to cached tokens and to new tokens before it. With ``prefill_chunk``, a
+    Attention is causal: a new token attends to cached tokens and to earlier new tokens. With ``prefill_chunk``, a
     prompt is processed in equal chunks. A chunk reads the KV cache of all earlier chunks. Without ``prefill_chunk``,
     one step processes all tokens.
     """
@@ -102,7 +102,7 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
 
 
 def _operators(setup: Setup, plans: Plans, tokens: float, cached: float) -> Prefill:
-    """Prefill times of the operators, without measured factors; see :func:`prefill`."""
+    """Compute prefill times from the operator table, without measured factors; see :func:`prefill`."""
     together = prompts_together(setup, plans)
     assumed, limit = setup.assumptions, setup.assumptions.serving.prefill_chunk
     if assumed.attention.cache == "recomputed":
@@ -119,7 +119,7 @@ def _operators(setup: Setup, plans: Plans, tokens: float, cached: float) -> Pref
     work = halfway.work(reading)
     step = fastest_cut(halfway, reading, work) + gathering
 
-    # Time in which the GPUs compute, without their waits for kernel launches.
+    # ``worked`` is the time in which the GPUs compute, without waits for kernel launches.
     worked = step - gathering
     if not np.all(worked > (host_seconds(halfway, work) + overhead_seconds(halfway, reading)) * (1.0 + 1e-9)):
         worked = fastest_cut(unhindered(halfway), reading, work)
@@ -128,7 +128,7 @@ def _operators(setup: Setup, plans: Plans, tokens: float, cached: float) -> Pref
     if np.any(together > reading.batch):
         full = fastest_cut(halfway, replace(reading, batch=together, fullest=1.0))
 
-    # Chunks of one prompt follow each other through the pipeline. The first chunk does not wait for a fuller stage.
+    # Chunks of one prompt follow each other through the pipeline. The first chunk does not wait for the largest stage.
     passed = step - gathering
     if not isinstance(fullest_over_mean(setup.model.layers, reading, assumed.layout), float):
         even = replace(halfway, assumptions=halfway.assumptions.changed({"layout.pipeline_stages": "even"}))
@@ -139,9 +139,10 @@ def _operators(setup: Setup, plans: Plans, tokens: float, cached: float) -> Pref
 
 
 def over_operators(setup: Setup, plans: Plans) -> Array | float:
-    """Time of prefill steps on measured servers, divided by the predicted time of their operators [1].
+    """Factor on the predicted time of a prefill step's operators, from fits to measured servers [1].
 
-    With two-batch overlap the factor is 1, because each half of a batch computes while the other half communicates.
+    With two-batch overlap, the profile's ``prefill_factor`` is replaced by 1, because each half of a batch computes
+    while the other half communicates. The measured correction also applies.
     """
     factor, turns = setup.assumptions.serving.prefill_factor, takes_turns(setup, replace(plans, prefill=True))
     overhead: Array | float = factor if turns is None else np.where(turns, 1.0, factor)
@@ -149,7 +150,7 @@ def over_operators(setup: Setup, plans: Plans) -> Array | float:
 
 
 def unhindered(setup: Setup) -> Setup:
-    """Setup in which kernel launches take no time."""
+    """Return the setup with kernel launches that take no time."""
     return replace(setup, assumptions=_without_launches(setup.assumptions))
 
 
@@ -159,7 +160,7 @@ def _without_launches(assumptions: Assumptions) -> Assumptions:
 
 
 def _gathering(setup: Setup, plans: Plans, tokens: float) -> Array:
-    """Time to all-gather the cache entries of new tokens over the groups that share a prompt, for all layers [s]."""
+    """Time to all-gather the KV cache of new tokens over the attention-DP groups that share a prompt [s]."""
     groups = np.asarray(plans.stage / plans.attention_ranks)
     spread = np.minimum(groups, np.ceil(plans.stage / setup.hardware.link_domain))
     network, total = Network.of(setup.hardware, setup.assumptions.network), np.zeros(())
@@ -173,7 +174,7 @@ def _gathering(setup: Setup, plans: Plans, tokens: float) -> Array:
 
 
 def request_seconds(setup: Setup, cached: Number) -> Number:
-    """CPU time per request before its first token [s].
+    """CPU time of the engine per request, before the first token [s].
 
     The CPU time depends on the number of ``cached`` prompt tokens.
     """
@@ -182,7 +183,7 @@ def request_seconds(setup: Setup, cached: Number) -> Number:
 
 
 def prompts_together(setup: Setup, plans: Plans) -> Array:
-    """Number of prompts that an instance can process at once [1]: one per attention-DP group and pipeline stage."""
+    """Number of prompts that an instance can prefill at once: one per attention-DP group and pipeline stage [1]."""
     return np.asarray(plans.pp * attention_groups(plans, setup.assumptions.layout))
 
 
@@ -196,13 +197,13 @@ def reading_groups(setup: Setup, plans: Plans) -> Array:
 def prompts_of_a_step(setup: Setup, tokens: float) -> float:
     """Number of prompts with ``tokens`` new tokens that fit in one step of an attention-DP group, at least one [1].
 
-    Without a token budget (``prefill_chunk: 0``), a large budget is assumed. Larger steps would not be more efficient.
+    Without a token budget (``prefill_chunk: 0``), a budget is assumed above which steps are not more efficient.
     """
     return max((setup.assumptions.serving.prefill_chunk or _NO_LIMIT) // tokens, 1.0)
 
 
 def shared_steps(setup: Setup, plans: Plans, tokens: float, cached: float, prompts: npt.ArrayLike) -> Array:
-    """Time per prompt if several prompts share steps, divided by the time of a single prompt.
+    """Prefill time per prompt if several prompts share steps, divided by the time of a prompt alone.
 
     Parameters
     ----------
@@ -213,14 +214,14 @@ def shared_steps(setup: Setup, plans: Plans, tokens: float, cached: float, promp
     tokens, cached : float
         New tokens of each prompt, and tokens of each prompt that are already in the cache [tokens].
     prompts : array_like, shape (..., k)
-        Number of waiting prompts [1]. Waiting prompts are distributed over pipeline stages and attention-DP groups.
-        A group processes up to :func:`prompts_of_a_step` prompts in a step.
+        Number of waiting prompts [1]. Waiting prompts are distributed over pipeline stages and attention-DP groups. An
+        attention-DP group processes up to :func:`prompts_of_a_step` prompts in a step.
 
     Returns
     -------
     ndarray, shape (...)
         Ratio, at most 1 [1]. The ratio is below 1 because a step reads weights, launches kernels and sends messages
-        once for all of its prompts, and because no group waits without a prompt.
+        once for all of its prompts, and because fewer groups wait without a prompt.
     """
     groups = reading_groups(setup, plans)
     of_a_stage = np.clip(np.asarray(prompts, dtype=float) / plans.pp, 1.0, prompts_of_a_step(setup, tokens) * groups)
@@ -232,7 +233,7 @@ def shared_steps(setup: Setup, plans: Plans, tokens: float, cached: float, promp
 
 
 def group_steps(setup: Setup, plans: Plans, tokens: float, cached: float, prompts: Array, most: Array) -> Array:
-    """Time of prefill steps whose prompts are not distributed evenly over the attention-DP groups [s].
+    """Time of prefill steps with a given number of prompts in total, and in the fullest attention-DP group [s].
 
     Parameters
     ----------
@@ -243,7 +244,7 @@ def group_steps(setup: Setup, plans: Plans, tokens: float, cached: float, prompt
     tokens, cached : float
         New tokens of each prompt, and tokens of each prompt that are already in the cache [tokens].
     prompts, most : ndarray, shape (...)
-        Number of prompts in a micro-batch, and number in its fullest group [1].
+        Number of prompts in a micro-batch, and number of prompts in its fullest attention-DP group [1].
     """
     groups, batch = reading_groups(setup, plans), prompts * plans.pp
     fullest: Array | float = 1.0 if np.all(groups == 1.0) else most * groups / prompts
@@ -252,6 +253,6 @@ def group_steps(setup: Setup, plans: Plans, tokens: float, cached: float, prompt
 
 
 def fastest_cut(setup: Setup, plans: Plans, work: Work | None = None) -> Array:
-    """Time of a step under the fastest way to split weight matrices [s]; see :func:`step_seconds` for ``work``."""
+    """Time of a step with the faster split of weight matrices (1D or 2D) [s]; see :func:`step_seconds` for ``work``."""
     times = step_seconds(setup, plans, work)
     return times[0] if len(times) == 1 else np.minimum.reduce(times)

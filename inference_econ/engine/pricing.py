@@ -1,4 +1,4 @@
-"""Price of an accelerator-hour. The price is listed, given by the user, or calculated for a purchased accelerator."""
+"""Price of an accelerator-hour: listed in the hardware file, given by the user, or calculated from a purchase price."""
 
 from __future__ import annotations
 
@@ -8,30 +8,31 @@ from inference_econ.inputs import HardwareSpec, HourPrice, Ownership, catalog, p
 
 
 def or_unpriced(chip: catalog.Name, price: float | str | None) -> float | str | None:
-    """Price that the user gave, or None for the listed price.
+    """Return the user's price, None for the listed price, or a marker if no price is known.
 
-    If the user gave none and the chip's file lists none, the result is a marker that removes costs from the output.
+    The marker removes costs from the output. The marker is returned if neither the user nor the chip's file gives a
+    price.
     """
     unknown = price is None and hour_price(catalog.hardware(chip), None) is None
     return prices.UNPRICED if unknown else price
 
 
 def hour_price(chip: HardwareSpec, price: float | str | None) -> HourPrice | None:
-    """Price of an accelerator-hour; None if the query gives none and the chip's file lists none.
+    """Price of an accelerator-hour; None if the query gives no price and the chip's file lists no price.
 
     Parameters
     ----------
     chip : HardwareSpec
-        The accelerator.
+        Specification of the accelerator.
     price : float, str or None
         Price of an accelerator [USD/h], or of a node as ``23.60/node``. The price may also be a kind of price in the
         chip's file, or ``owned``. The default is the best price of the file. If the file lists only a purchase price,
-        it is ``owned``.
+        the default is ``owned``.
 
     Raises
     ------
     InputError
-        If the kind does not exist, the file lists no price of this kind, or the node size is unknown.
+        If the kind of price does not exist, the file lists no price of this kind, or the node size is unknown.
     """
     if price is None or price == prices.ALIKE:
         listed = prices.best(chip)
@@ -69,15 +70,15 @@ def no_price(chip: HardwareSpec) -> InputError:
 
 
 def owned_price(chip: HardwareSpec, utilisation: float | None = None) -> HourPrice:
-    """Cost per hour of use of an accelerator that is bought at its list price, with the default terms of ownership.
+    """Cost per hour of use of an accelerator that is purchased at its list price, with the default terms of ownership.
 
     Parameters
     ----------
     chip : HardwareSpec
-        The accelerator.
+        Specification of the accelerator.
     utilisation : float, optional
-        Share of all hours in which the accelerator works [1]; the default is in the terms of ownership. Use 1 if you
-        bill idle hours separately.
+        Share of all hours in which the accelerator works [1]; by default the value in the terms of ownership. Use 1 if
+        idle hours are billed separately.
 
     Raises
     ------
@@ -101,18 +102,18 @@ def owned_price(chip: HardwareSpec, utilisation: float | None = None) -> HourPri
 def hour_cost(
     chip: HardwareSpec, purchase_dollars: float, terms: Ownership, board_watts: float | None = None
 ) -> money.HourCostByCause:
-    """Cost per hour of use, see :func:`inference_econ.formulas.money.accelerator_hour_cost` [USD/h].
+    """Cost per hour of use of a purchased accelerator under given terms of ownership, by cause [USD/h].
 
     Parameters
     ----------
     chip : HardwareSpec
-        The accelerator.
+        Specification of the accelerator.
     purchase_dollars : float
         Purchase price of one accelerator with its share of host and network [USD].
     terms : Ownership
         Terms of use and financing, such as lifetime and interest.
     board_watts : float, optional
-        Power of the board at work [W]; by default from the chip's file.
+        Power of the board while it works [W]; by default the value in the chip's file.
 
     Raises
     ------

@@ -16,7 +16,7 @@ from inference_econ.inputs import ModelSpec, ProposerName, ServingAssumptions, c
 if TYPE_CHECKING:
     from inference_econ.engine.setup import Setup
 
-#: Speculation methods in words.
+#: Display names of speculation methods.
 PROPOSERS: Mapping[ProposerName, str] = {
     "draft": "draft model",
     "mtp": "multi-token-prediction layers",
@@ -34,7 +34,7 @@ class UsualDrafts:
     Attributes
     ----------
     who : str
-        Speculation method and target model as text.
+        Speculation method and target model as text, for error messages.
     acceptance : tuple of float
         Probability that the first, second, ... draft token is accepted, if all draft tokens before it were accepted
         [1]. Positions without a published rate are missing.
@@ -50,15 +50,15 @@ class UsualDrafts:
     def of(cls, proposer: ProposerName, setup: Setup | None = None) -> UsualDrafts:
         """Default acceptance rates and draft length of a speculation method, from the assumptions of the setup.
 
-        If these have none, published rates are used. The draft length then comes from the recipe of the setup's engine,
-        if the setup has exactly one engine.
+        If the assumptions have no acceptance rates, published rates are used. In this case, the draft length comes from
+        the recipe of the setup's engine, if the setup has exactly one engine.
 
         Parameters
         ----------
         proposer : str
             See :class:`Speculation`.
         setup : Setup, optional
-            Setup of the target model. Without it, published rates that are not specific to a model are used.
+            Setup of the target model. Without a setup, published rates that are not specific to a model are used.
 
         Examples
         --------
@@ -87,7 +87,7 @@ class UsualDrafts:
         Raises
         ------
         InputError
-            If the acceptance of one of these tokens is unknown.
+            If the acceptance rate of one of these draft tokens is unknown.
         """
         if drafts > len(self.acceptance):
             raise InputError(
@@ -101,33 +101,34 @@ class UsualDrafts:
 
 @dataclass(frozen=True, slots=True)
 class Speculation:
-    """Speculation method with the acceptance of its draft tokens.
+    """Speculation method with the acceptance rates of its draft tokens.
 
     Attributes
     ----------
     proposer : str
         ``draft`` (a smaller model), ``mtp`` (layers published with the target), ``eagle`` (one extra layer trained for
-        the target) or ``ngram`` (a lookup in the text so far).
+        the target) or ``ngram`` (a lookup of n-grams in the previous text).
     acceptance : tuple of float
         Probability that the first, second, ... draft token of a round is accepted, if all draft tokens before it were
         accepted [1]. The number of entries is the maximum draft length.
     model : ModelSpec or None
-        The draft model; None for methods without one.
+        Draft model; None for methods without a draft model.
     weights : str or None
-        Number format of the draft model or head. By default, a draft model has its published format, and a head has the
-        format of the target.
+        Number format of the draft model or head. By default, a draft model has its published format, and an MTP or
+        EAGLE head has the target's format.
     shortest : int
-        Minimum number of draft tokens per round [1]. If it is 0, plain decoding is possible. If it equals the maximum,
-        all rounds have the same length (:meth:`fixed`).
+        Minimum number of draft tokens per round [1]. If the minimum is 0, decoding without speculation is possible. If
+        the minimum equals the maximum, all rounds have the same draft length (:meth:`fixed`).
     host_seconds : (float, float)
-        CPU time per round, and CPU time per sequence of a round, that delay the chips [s]. The two CPU times were
+        CPU time per round, and CPU time per sequence of a round, during which the chips wait [s]. Both times were
         measured on servers that do not prepare the next round in advance.
 
     Raises
     ------
     InputError
-        If the method is unknown, a probability is not from 0 to 1, or their number is 0 or too large. If the minimum
-        exceeds the maximum, or if a draft model is missing or given for another method.
+        If the method is unknown, a probability is not from 0 to 1, or the number of probabilities is 0 or too large. If
+        the minimum draft length exceeds the maximum, if a draft model is missing, or if a draft model is given for
+        another method.
     """
 
     proposer: ProposerName
@@ -138,7 +139,7 @@ class Speculation:
     host_seconds: tuple[float, float] = (0.0, 0.0)
 
     def __post_init__(self) -> None:
-        """Reject invalid values."""
+        """Reject unknown methods, invalid acceptance rates, and inconsistent draft lengths and draft models."""
         _check_proposer(self.proposer)
         if not 1 <= len(self.acceptance) <= _MOST:
             raise InputError(f"the longest draft must be from 1 to {_MOST} tokens, got {len(self.acceptance)}")
@@ -164,12 +165,12 @@ class Speculation:
         weights: str | None = None,
         setup: Setup | None = None,
     ) -> Speculation:
-        """Create a speculation method from acceptance rates, which are given or published.
+        """Create a speculation method from given or published acceptance rates.
 
         Parameters
         ----------
         proposer : str
-            Speculation method; see the attributes.
+            Speculation method, as in the class attributes.
         acceptance : float or sequence of float, optional
             Acceptance rate of every draft token, or one rate for each position [1]. The default is the published rate
             for the method and the target, see :class:`UsualDrafts`.
@@ -177,15 +178,15 @@ class Speculation:
             Maximum number of draft tokens per round [1]. The default is the number of given rates, the value in the
             engine's recipe, or the published value.
         model, weights
-            Speculation method; see the attributes.
+            Speculation method, as in the class attributes.
         setup : Setup, optional
             Setup of the target. The model, engine and assumptions of the setup determine the defaults.
 
         Raises
         ------
         InputError
-            If the number of probabilities differs from ``longest``, or the acceptance of some positions is unknown. The
-            reasons in the class docstring apply as well.
+            If the number of probabilities differs from ``longest``, or the acceptance rate of a position is unknown;
+            also for the reasons in the class docstring.
 
         Examples
         --------
@@ -221,29 +222,31 @@ class Speculation:
         model: ModelSpec | None = None,
         weights: str | None = None,
     ) -> Speculation:
-        """Speculation method in which all rounds have the same draft length and a given mean acceptance length.
+        """Create a speculation method with a fixed draft length and a given mean acceptance length.
 
         Parameters
         ----------
         proposer : str
-            Speculation method; see the attributes.
+            Speculation method, as in the class attributes.
         length : int
             Draft tokens of every round [1].
         tokens : float
             Mean acceptance length: accepted draft tokens plus the token that the target generates [1].
         model, weights
-            Speculation method; see the attributes.
+            Speculation method, as in the class attributes.
 
         Raises
         ------
         InputError
-            If a round cannot yield this number of tokens. The reasons in the class docstring apply as well.
+            If a round with ``length`` draft tokens cannot yield ``tokens`` tokens; also for the reasons in the class
+            docstring.
 
         Notes
         -----
-        Times depend only on the mean acceptance length. The assumed distribution has the smallest possible variance, as
-        engines with a synthetic acceptance length assume. The first floor(tokens - 1) draft tokens are always accepted.
-        The next token is accepted with the remaining probability. Later tokens are never accepted.
+        Times depend only on the mean acceptance length. The number of accepted tokens is assumed to have the smallest
+        possible variance, as in engines with a synthetic acceptance length. The first floor(tokens - 1) draft tokens
+        are always accepted. The next draft token is accepted with the probability that gives the mean. Later draft
+        tokens are never accepted.
 
         Examples
         --------
@@ -264,7 +267,7 @@ class Speculation:
         return cls(proposer, tuple(accepted.tolist()), model, weights, shortest=length)
 
     def of_one_length(self) -> Speculation:
-        """Speculation method in which every round has the maximum number of draft tokens.
+        """Return the method with the maximum number of draft tokens in every round.
 
         Examples
         --------
@@ -274,7 +277,7 @@ class Speculation:
         return replace(self, shortest=self.longest)
 
     def of_length(self, length: int) -> Speculation | None:
-        """Speculation method in which every round has ``length`` draft tokens, at most :attr:`longest`; None for 0 [1].
+        """Return the method with ``length`` draft tokens in every round (at most :attr:`longest`); None without any.
 
         Examples
         --------
@@ -307,7 +310,7 @@ class Speculation:
         return (1, *(length + one_more for length in range(1, self.longest + 1)))
 
     def record(self) -> dict[str, object]:
-        """Convert the method to plain data."""
+        """Convert the speculation method to plain data."""
         return {
             "method": self.proposer,
             "draft_model": None if self.model is None else self.model.name,
@@ -318,7 +321,7 @@ class Speculation:
 
 
 def recorded_speculation(record: Mapping[str, Any]) -> Speculation:
-    """Create a speculation method from a :meth:`Speculation.record`, for methods without a draft model.
+    """Create a speculation method from the result of :meth:`Speculation.record`, for methods without a draft model.
 
     Raises
     ------

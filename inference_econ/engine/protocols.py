@@ -1,4 +1,4 @@
-"""Interface of a setup for the modules on layouts, operator tables and memory."""
+"""Interface of :class:`.setup.Setup` for the modules on layouts, operator tables and memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from inference_econ.inputs import Assumptions, HardwareSpec, ModelSpec, Precisio
 
 
 class Served(Protocol):
-    """One model on one chip under one set of assumptions; :class:`inference_econ.engine.setup.Setup` implements it."""
+    """Model on a chip under a set of assumptions, which :class:`inference_econ.engine.setup.Setup` implements."""
 
     @property
     def model(self) -> ModelSpec: ...  # noqa: D102

@@ -1,4 +1,4 @@
-"""Sustained rates of a chip's kernels under given assumptions, and the fixed time of each kernel."""
+"""Sustained rates of a chip's kernels under given assumptions, and fixed times per kernel."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from inference_econ.inputs import (
 )
 
 _SIXTEEN_BIT = ("bf16", "fp16")
-#: For each narrow number format, how often 16 bits are halved to get its width [1].
+#: Number of times that 16 bits are halved to get the width of each narrow number format [1].
 _HALVINGS = {"fp8": 1, "int8": 1, "fp4": 2, "int4": 2}
 
 
 @dataclass(frozen=True, slots=True)
 class ChipRates:
-    """Sustained rates of one chip's kernels in given number formats, and the kernels that it launches."""
+    """Sustained rates of one chip's kernels in given number formats, and number of kernels per operator."""
 
     hardware: HardwareSpec
     precision: Precision
@@ -59,7 +59,8 @@ class ChipRates:
         if follows == "fastest":
             units = (*math_units(dtype, peaks), *math_units(activations, peaks))
             unit = max(units, key=peaks.__getitem__)
-            # Scores multiply the cache, but the study of Erdil (2025) runs them on the math unit of the weights.
+            # Attention scores multiply the KV cache, but the study of Erdil (2025) runs this product on the math unit
+            # of the weights.
             return unit if kind != "scores" else max(unit, self.unit(self.precision.attention), key=peaks.__getitem__)
         unit = math_unit(dtype, peaks, self.hardware.name)
         widened = follows == "widest" or (follows == "engines" and BYTES_PER_ELEMENT[dtype] < 1 and unit != "fp4")
@@ -68,11 +69,11 @@ class ChipRates:
         return unit
 
     def operator_unit(self, operator: Operator) -> str:
-        """Math unit on which a row of the operator table runs."""
+        """Math unit on which an operator runs."""
         return self.unit(operator.dtype, "dense" if operator.rates is not None else operator.kind)
 
     def operator_flops_per_second(self, operator: Operator) -> Array | float:
-        """Sustained arithmetic rate of a row of the operator table [FLOP/s]."""
+        """Sustained arithmetic rate of an operator [FLOP/s]."""
         rates = operator.rates
         if rates is None:
             return self.flops_per_second(operator.dtype, operator.kind)
@@ -94,7 +95,7 @@ class ChipRates:
             share = min(kernel.math_efficiency * self._kernel_efficiency(kind), 1.0)
             rate = self.peaks[self.unit(dtype)] * share
             if kernel.unit is None or kind == "experts":
-                # The efficiency of experts depends on the matrix shape. The correction for this chip depends on it too.
+                # The efficiency of experts depends on the matrix shape, and so does the correction for this chip.
                 return rate
             there, alone = kernel.unit, min(kernel.math_efficiency / kernel.unit.efficiency, 1.0)
             return rate / float(self._carried(dtype, there.vendor, alone, there.per_vector))
@@ -104,14 +105,14 @@ class ChipRates:
         return self.peaks[unit] * (shares.get(kind) or assumed.chip.math_efficiency) * narrow
 
     def _carried(self, dtype: str, vendor: str, unit_share: Array | float, per_vector: Array | float) -> Array | float:
-        """Arithmetic time on this chip, divided by the time with the efficiency of the chips that were measured [1]."""
+        """Arithmetic time on this chip, divided by the time at the measured chips' share of peak [1]."""
         vector = self.peaks.get("fp32")
         if vector is None or vendor != self.hardware.vendor:
             return 1.0
         return carried_share(unit_share, self.peaks[self.unit(dtype)] / vector / per_vector)
 
     def _kernel_efficiency(self, kind: OperatorKind) -> float:
-        """Efficiency of kernels in servers, divided by their efficiency in isolated benchmarks [1]."""
+        """Efficiency of kernels in a server, divided by their efficiency in isolated kernel benchmarks [1]."""
         assumed = self.assumptions
         if kind == "scores":
             return assumed.attention.score_efficiency
@@ -133,8 +134,7 @@ class ChipRates:
     ) -> Array | float:
         """Sustained memory bandwidth for weights of a number format, in one kind of operator [B/s].
 
-        ``rates`` are the measured efficiencies of the operator, if there are any. Measured efficiencies apply only to
-        experts.
+        ``rates`` are the measured efficiencies of the operator, or None. These efficiencies apply only to experts.
         """
         assumed, kernel = self.assumptions, self.kernel(dtype, kind)
         share: Array | float
@@ -152,7 +152,7 @@ class ChipRates:
         return self.hardware.hbm_bytes_per_second * share
 
     def kv_bytes_per_second(self, operator: Operator) -> float:
-        """Sustained memory bandwidth for the KV cache or states that a row of the operator table reads [B/s]."""
+        """Sustained memory bandwidth at which an operator reads the KV cache or recurrent states [B/s]."""
         assumed = self.assumptions
         share = assumed.attention.kv_hbm_efficiency or assumed.chip.hbm_efficiency
         if operator.rates is not None and operator.kind == "scores":
@@ -161,13 +161,13 @@ class ChipRates:
 
     @property
     def host_bytes_per_second(self) -> float:
-        """Sustained bandwidth from host memory to each accelerator [B/s]; 0 without a link."""
+        """Sustained bandwidth from host memory to each accelerator [B/s]; 0 without a host link."""
         link = self.hardware.host_link_bytes_per_second_one_way or 0.0
         tier = memory.host_memory(self.assumptions.capacity.host_memory)
         return min(link * tier.link_efficiency, tier.read_bytes_per_second or math.inf)
 
     def shown(self, operator: Operator) -> Array | float:
-        """Share of the shorter of arithmetic and memory time that is not hidden behind the longer one [1]."""
+        """Share of the shorter of arithmetic and memory time that does not overlap with the longer time [1]."""
         assumed = self.assumptions
         if assumed.chip.overlap != "operator":
             return 1.0 if assumed.chip.overlap == "none" else 0.0
@@ -177,10 +177,10 @@ class ChipRates:
         return 1.0 - assumed.experts.overlap if operator.kind == "experts" else 0.0
 
     def kernels(self, operator: Operator, work: Work) -> Array | float:
-        """Kernels per occurrence of a row [1]: from the assumed engine if known, else from the operator table."""
+        """Number of kernels per occurrence of an operator [1]: from the assumed engine, or the operator's default."""
         multiplies = operator.kind != "scores" and not isinstance(operator.weight_bytes, float)
         narrow = self.precision.activations in _SIXTEEN_BIT and self.unit(operator.dtype) not in (*_SIXTEEN_BIT, "fp32")
-        # A unit with a narrower format needs one more kernel, which quantizes the 16-bit activations.
+        # If the math unit has a format below 16 bits, an additional kernel quantizes the 16-bit activations.
         kernels: Array | float = operator.launches + (1.0 if multiplies and narrow else 0.0)
         engine, generation = self.assumptions.host.engine, self.hardware.generation
         if engine is None:
@@ -191,7 +191,7 @@ class ChipRates:
         return kernels
 
     def fixed_seconds(self, operator: Operator, work: Work) -> Array | float:
-        """Fixed time of a row's kernels on the chip, per occurrence, if the kernels run in CUDA graphs [s]."""
+        """Fixed time of an operator's kernels on the chip, per occurrence of the operator, in CUDA graphs [s]."""
         assumed = self.assumptions
         latent_launch = assumed.attention.latent_graph_launch if operator.attention == "latent" else None
         return self.kernels(operator, work) * (assumed.host.graph_launch if latent_launch is None else latent_launch)

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 Rent = Literal["gpu", "node"]
 #: Longest accepted context [tokens].
 _MOST_TOKENS = 1e12
-#: Range of accepted prices [USD/h]. Prices outside it are typing errors and would overflow later.
+#: Range of accepted prices [USD/h]. Prices outside this range are typing errors, and would cause overflows.
 _LEAST_PRICE, _MOST_PRICE = 1e-9, 1e9
 
 
@@ -77,14 +77,14 @@ class Open:
     Attributes
     ----------
     engine : bool
-        True if any engine may be used, each under its own profile.
+        True if every engine is a candidate, each under its own profile.
     cache : bool
         True if an engine's recipe may set the KV-cache format. Until a recipe is chosen, the setup has the format that
         the recipes of all engines share.
     changes : tuple of str
-        What-ifs on assumptions, which apply to the profile of every engine.
+        Changes of assumptions (``assumptions.FIELD=VALUE``), which apply to the profile of every engine.
     assumptions : Assumptions
-        Assumptions of the setup when it was created. If the setup's assumptions have changed since, engine profiles no
+        Assumptions of the setup at its creation. If the setup's assumptions are changed later, engine profiles no
         longer apply.
     """
 
@@ -98,8 +98,8 @@ class Open:
 class Setup:
     """Model on a chip in given number formats, under a set of assumptions, at a price.
 
-    Create a setup from names with :meth:`of`. Commands set the context. Use :func:`dataclasses.replace` for other
-    changes.
+    Create a setup from names with :meth:`of`. Use :func:`dataclasses.replace` to change fields; commands change the
+    context in this way.
 
     Attributes
     ----------
@@ -108,11 +108,11 @@ class Setup:
     hardware : HardwareSpec
         Chip that runs the model.
     precision : Precision
-        Number formats.
+        Number formats of weights, activations and KV cache.
     context : float
-        Number of tokens in the cache of each sequence [tokens].
+        Number of tokens in the KV cache of each sequence [tokens].
     assumptions : Assumptions
-        Assumptions; exceptions for the chip's family are already applied.
+        Assumptions, after application of the exceptions for the chip's family.
     price : HourPrice, float or None
         Price of one accelerator [USD/h]; None if unknown.
     spread : float
@@ -121,29 +121,31 @@ class Setup:
     shared_prefix : float
         Number of tokens of the context that all sequences share, at most the context [tokens].
     contexts : tuple of (float, float)
-        Context lengths, if sequences differ [tokens], each with the number or share of its sequences [1]. ``context``
-        then is the mean of these contexts.
+        Context lengths of sequences, if they differ [tokens], each with the number or share of sequences [1]. In this
+        case, ``context`` is the mean of these context lengths.
     rent : {'gpu', 'node'}
-        Unit of billing: the smallest machines that hold an instance, or full nodes. If the machines of a chip are
-        unknown, it is billed per accelerator.
+        Unit of billing: the smallest machines that can be rented, or full nodes. Chips without known machine sizes are
+        billed per accelerator.
     grid : Grid or None
-        Electricity grid; it determines emissions.
+        Electricity grid, which determines carbon emissions.
     engines : tuple of ServingEngine
-        Engines that can serve the setup. Layouts with integer parallelism degrees are limited to those that at least
-        one of these engines can start. Without engines, any layout is allowed.
+        Engines that can serve the setup. Layouts with integer parallelism degrees are limited to layouts that at least
+        one of these engines can start. Without engines, all layouts are allowed.
     left_out : tuple of str
-        Engines of the query that cannot serve this setup, with reasons. Includes disaggregated candidates that the
-        simulator does not support.
+        Engines of the query that cannot serve this setup, and disaggregated candidates that the simulator does not
+        support, with reasons.
     left_open : Open or None
-        Choices that :mod:`inference_econ.answers.deployments.serving_options` makes later; None if all are fixed.
+        Open choices (engine, KV-cache format), which :mod:`inference_econ.answers.deployments.serving_options` makes
+        later; None if both are fixed.
     levels : SetupLevels or None
-        Measured corrections of the engine; None without an engine, or if no similar server was measured.
+        Measured corrections for the engine; None without an engine, or if no similar server was measured.
 
     Raises
     ------
     InputError
-        If the chip has no math unit for a format, does not support the cache format, or has no host link for weights in
-        host memory. If the context or the price is out of range, or if nodes are requested but their size is unknown.
+        If the chip has no math unit for a format, does not support the KV-cache format, or has no host link for weights
+        in host memory. If the context or the price is out of range, or if billing by node is requested but the node
+        size is unknown.
     """
 
     model: ModelSpec
@@ -163,7 +165,7 @@ class Setup:
     levels: SetupLevels | None = None
 
     def __post_init__(self) -> None:
-        """Reject invalid values, and apply the exceptions for the chip's family."""
+        """Reject invalid values, and apply the exceptions of the assumptions for the chip's family."""
         peaks = self.peaks
         for dtype in (*self.precision.of_weights, self.precision.activations):
             math_unit(dtype, peaks, self.hardware.name)
@@ -199,7 +201,7 @@ class Setup:
                 )
 
     def _place_cpu_layers(self) -> None:
-        """Move the weights of ``cpu.layers`` to host memory, or reject them."""
+        """Place the weights of ``cpu.layers`` layers in host memory; reject the setup if this is not possible."""
         layers, most, link = self.assumptions.cpu.layers, self.model.layers, "host_link_bytes_per_second_one_way"
         if layers >= most:
             text = f"--cpu-layers: {self.model.name} has {most} layers (got {layers}); one at least stays on the GPU"
@@ -235,15 +237,15 @@ class Setup:
         changes: Iterable[str] = (),
         engine: str | Sequence[str] | None = None,
     ) -> Setup:
-        """Create a setup from names, formats, a preset, a price and what-ifs.
+        """Create a setup from names, number formats, a preset of assumptions, a price and changes of inputs.
 
         Parameters
         ----------
         model, hardware : spec, name or path
-            Model, and chip that runs it.
+            Model, and chip that runs the model.
         weights, activations, kv : str, optional
-            Number formats; by default the published ones, or the 16-bit format that the chip supports. The default
-            KV-cache format is the one in the recipes of all engines, if they agree, and otherwise the format of the
+            Number formats; by default the published formats, or the 16-bit format that the chip supports. The default
+            KV-cache format is the format in the recipes of all engines if these agree, otherwise the format of the
             activations. If you set assumptions, recipes apply only if you also name an engine.
         assumptions : Assumptions, name or path, optional
             Assumptions; by default the profile of the chip's generation
@@ -253,15 +255,15 @@ class Setup:
             the chip's file (``on_demand``, ``spot``), or ``owned`` for the cost of a purchased chip. The default is the
             best price of the file, see :func:`inference_econ.engine.pricing.hour_price`.
         context : float
-            Number of tokens in the cache of each sequence, for queries about single steps [tokens].
+            Number of tokens in the KV cache of each sequence, for queries about single steps [tokens].
         changes : iterable of str
-            What-ifs on named inputs: ``hardware.FIELD=VALUE``, ``model.FIELD=VALUE`` or ``assumptions.FIELD=VALUE``.
+            Changes of inputs: ``hardware.FIELD=VALUE``, ``model.FIELD=VALUE`` or ``assumptions.FIELD=VALUE``.
         engine : str or sequence of str, optional
             An engine such as ``vllm`` or ``vllm@0.24.0``. The setup then has the profile of this engine, and only
-            layouts that it can start. With several engines, at least one of them must be able to start a layout.
-            Engines that cannot serve the setup are listed in ``left_out``. ``any`` allows all layouts. By default, at
-            least one known engine must be able to start a layout; if no engine supports the model, any layout is
-            allowed.
+            layouts that the engine can start. With several engines, layouts that at least one of them can start are
+            allowed. Engines that cannot serve the setup are listed in ``left_out``. ``any`` allows all layouts. By
+            default, layouts that at least one known engine can start are allowed; if no engine supports the model, all
+            layouts are allowed.
 
         Returns
         -------
@@ -271,7 +273,7 @@ class Setup:
         Raises
         ------
         UnknownNameError, SpecError, InputError
-            If a name, format, price, context or what-if is invalid.
+            If a name, format, price, context or change of an input is invalid.
 
         Examples
         --------
@@ -315,7 +317,7 @@ class Setup:
             weights = desk_weights(served, chip)
         wanted = (engine,) if isinstance(engine, str) else engine
         precision = precision_on(served, chip, weights, activations, kv, opinions.capacity.embedding_format, wanted)
-        # Some assumptions leave attention ranks idle (study of Erdil, 2025). No engine does this.
+        # Some assumptions leave attention ranks idle (study of Erdil, 2025), but no engine does so.
         among = ANY_LAYOUT if engine is None and opinions.layout.attention_groups == "idle" else engine
         left_out: tuple[str, ...] = ()
         if among is None or isinstance(among, str):
@@ -338,24 +340,25 @@ class Setup:
         return replace(setup, left_open=left_open)
 
     def __repr__(self) -> str:
-        """One line with model, chip, formats and assumptions; all fields would be far too long."""
+        """One line with model, chip, formats and assumptions."""
         formats = f"weights {self.precision.weights}, KV {self.precision.kv}"
         return f"<Setup: {self.model.name} on {self.hardware.name}; {formats}; {self.assumptions.name}>"
 
     def with_corrections(
         self, engine: str | None = None, version: str | None = None, release: str | None = None
     ) -> Setup:
-        """Setup with the measured corrections for one engine. The corrections are part of the assumptions.
+        """Return the setup with the measured corrections for one engine, which are part of the assumptions.
 
         Parameters
         ----------
         engine : str, optional
-            Engine of the corrections. Corrections of other engines are ignored.
+            Engine whose measured corrections apply. Corrections of other engines are ignored.
         version : str, optional
-            Engine version; empty if it was not recorded. The default is the version in the engine's catalog entry.
+            Engine version; empty if the version was not recorded. The default is the version in the engine's catalog
+            entry.
         release : str, optional
-            Version of the catalog entry that describes the engine version; empty if there is none. The default is the
-            entry of this version.
+            Version of the catalog entry that describes the engine version; empty without such an entry. The default is
+            the newest entry up to the engine version.
         """
         levels = self.assumptions.levels
         if levels is None or engine not in (None, levels.engine):
@@ -366,7 +369,7 @@ class Setup:
         return self if measured is None else replace(self, levels=measured)
 
     def for_role(self, *, apart: bool = False, speculates: bool = False) -> Setup:
-        """Setup with the corrections for disaggregated instances (``apart``), or for speculative decoding."""
+        """Return the setup with the corrections for disaggregated instances (``apart``) or for speculative decoding."""
         if self.levels is None:
             return self
         return replace(self, levels=self.levels.served(apart=apart, speculates=speculates))
@@ -379,14 +382,15 @@ class Setup:
 
     @property
     def unmeasured(self) -> Setup:
-        """Setup without measured corrections."""
+        """Return the setup without measured corrections."""
         return self if self.levels is None else replace(self, levels=None)
 
     @property
     def held_steps(self) -> float:
         """Number of decode steps by which attention-DP groups delay a prefill [1].
 
-        The default is the maximum of the engine. If no engine is known, the largest maximum of all engines is a bound.
+        The default is the engine's maximum delay. If no engine is fixed, the largest maximum of all engines is used, as
+        a bound.
         """
         serving = self.assumptions.serving
         if serving.held_steps is not None or serving.prefill_split != "prompts":
@@ -399,26 +403,26 @@ class Setup:
 
     @property
     def is_bound(self) -> bool:
-        """True if no server with such a chip was measured; results are then uncalibrated bounds."""
+        """True if no server with this chip generation was used in the fit; results are then uncalibrated bounds."""
         return profiles.is_bound(self.assumptions.name, self.hardware.generation)
 
     @property
     def admission(self) -> Admission | None:
-        """Rule by which the engine admits requests to its KV cache; None without a single engine or a known rule."""
+        """Rule by which the engine admits requests to its KV cache; None if the engine or its rule is unknown."""
         return None if self._engine_facts is None else self._engine_facts.admission
 
     @property
     def dealing(self) -> Dealing:
         """Rule that assigns requests to attention-DP groups.
 
-        A setup with exactly one engine has the rule of this engine. With several engines, the least busy group gets the
-        request.
+        If the setup has a single engine, the rule of this engine applies. Without a single engine, a request goes to
+        the least busy group.
         """
         return (None if self._engine_facts is None else self._engine_facts.dealing) or "least_busy"
 
     @property
     def _engine_facts(self) -> EngineFacts | None:
-        """Catalog facts of the only engine, or else of the engine that the assumptions name; None without either."""
+        """Catalog entry of the setup's single engine, or of the engine in the assumptions; None if neither is set."""
         if len(self.engines) == 1:
             return self.engines[0].facts
         if self.assumptions.host.engine is None:
@@ -430,7 +434,7 @@ class Setup:
     def dollars_per_accelerator_hour(self) -> float:
         """Price of one accelerator [USD/h].
 
-        Raises InputError if the price is unknown.
+        The property raises InputError if the price is unknown.
         """
         return self.hour_price.dollars
 
@@ -461,22 +465,22 @@ class Setup:
         return self.hardware.rented_as if self.rent == "gpu" else self.hardware.rented_as[-1:]
 
     def rented(self, instances: npt.ArrayLike, accelerators: npt.ArrayLike) -> Array:
-        """Number of accelerators to rent for some instances, shape (...) [1]; see :mod:`formulas.renting`."""
+        """Number of accelerators to rent for equal instances, including unused parts of machines, shape (...) [1]."""
         return renting.rented(instances, accelerators, self.machines)
 
     def dollars_per_hour(self, instances: npt.ArrayLike, accelerators: npt.ArrayLike) -> Array:
-        """Cost of a fleet, including unused parts of machines, shape (...) [USD/h]."""
+        """Cost of a fleet of equal instances, including unused parts of machines, shape (...) [USD/h]."""
         return self.rented(instances, accelerators) * self.dollars_per_accelerator_hour
 
     def dollars_per_hour_in_bulk(self, accelerators: npt.ArrayLike) -> Array:
-        """Cost per instance of a very large fleet, shape (...) [USD/h].
+        """Cost per instance in a fleet of many equal instances, shape (...) [USD/h].
 
-        The cost per instance is a lower bound for fleets of any size.
+        This cost is a lower bound on the cost per instance for fleets of any size.
         """
         return renting.rented_in_bulk(accelerators, self.machines) * self.dollars_per_accelerator_hour
 
     def work(self, plans: Plans) -> Work:
-        """Operator table of the plans."""
+        """Compute the operator table of a step of the plans."""
         if self.contexts:
             works = [setup.work(plans) for setup in self._apart()]
             return mixed_work(works, self.contexts, round(float(np.max(works[0].groups))))
@@ -496,7 +500,7 @@ class Setup:
         return self.rates.peaks
 
     def memory(self, plans: Plans) -> Memory:
-        """Memory that the plans need, and memory that is available to them."""
+        """Memory that the plans need, and memory that is available to the plans."""
         if not self.contexts:
             return memory.need(self, plans)
         return memory.mixed([memory.need(setup, plans) for setup in self._apart()], self.contexts, plans)
@@ -512,20 +516,20 @@ class Setup:
         return {name: float(np.average([part[name] for part in parts], weights=counts)) for name in parts[0]}
 
     def _apart(self) -> list[Setup]:
-        """Split the setup into one setup for each context, if sequences have different contexts."""
+        """Return one setup for each context in ``contexts``; in each setup, all sequences have this context."""
         return [replace(self, context=length, contexts=(), spread=0.0) for length, _ in self.contexts]
 
     @property
     def most_linked(self) -> int | None:
-        """Largest number of accelerators that one network connects [1]; None without a limit."""
+        """Largest number of accelerators that the chip's network can connect [1]; None without a limit."""
         linked = self.hardware.nic_bytes_per_second_one_way is not None
         linked = linked or isinstance(self.assumptions.network.collectives, (Free, Mesh))
         return None if linked else self.hardware.link_domain
 
     def reasons(self, plans: Plans, layout: TensorLayout, needed: Memory | None = None) -> npt.NDArray[np.intp]:
-        """Code of each plan in :data:`inference_econ.engine.memory.REASONS`: 0, or why the plan cannot run.
+        """Index in :data:`inference_econ.engine.memory.REASONS` of the reason why each plan cannot run; 0 without one.
 
-        Give ``needed`` if the plans need memory for more than the model, for example for a draft model.
+        ``needed`` is the memory of the plans, if it includes more than the model, for example a draft model.
         """
         codes = memory.reasons(self, self.memory(plans) if needed is None else needed, plans, layout)
         if not (self.engines and plans.whole):
@@ -543,11 +547,11 @@ class Setup:
         return {**columns, **able}
 
     def layout_record(self, plan: Plans, cut: TensorLayout) -> dict[str, float | str]:
-        """Parallelism degrees of a single plan of shape (1,), and the engines that can start it."""
+        """Parallelism degrees of a single plan of shape (1,), and the engines that can start the plan."""
         return {name: values[0] for name, values in self.layout_columns(plan, np.array([cut])).items()}
 
     def engines_of(self, plans: Plans) -> list[tuple[str, ...]]:
-        """Names of the engines that can start each of n plans; empty if layouts need no engine."""
+        """Names of the engines that can start each of n plans; empty without engines."""
         masks = (can_start(engine, self.model, self.hardware.generation, plans) for engine in self.engines)
         able = [np.broadcast_to(mask, plans.shape).tolist() for mask in masks]
         names = [engine.name for engine in self.engines]
@@ -556,15 +560,15 @@ class Setup:
 
 #: Engine that computes layers in host memory on the CPU.
 _CPU_LAYERS_ENGINE = "llama_cpp"
-#: Default number format of models on desktop chips. It applies only to models with wider weights than the second value
-#: [B per weight].
+#: Default weight format on desktop chips; and smallest published weight size, above which this format applies [B per
+#: weight].
 _DESK_WEIGHTS, _DESK_WIDTH = "q4_k_m", 0.9
 
 
 def desk_weights(model: ModelSpec, hardware: HardwareSpec) -> str | None:
     """Default weight format on a desktop chip: q4_k_m, or None for the published format.
 
-    The published format is used if it has no more bits, or if no engine runs q4_k_m files of the model.
+    The published format is used if its weights have at most 0.9 B, or if no engine runs q4_k_m files of the model.
     """
     published = Precision.of(model, None, "fp16")
     if min(BYTES_PER_ELEMENT[dtype] for dtype in published.of_weights) <= _DESK_WIDTH:
@@ -584,8 +588,8 @@ def precision_on(
 ) -> Precision:
     """Number formats in which the given engines (by default all) serve a model on a chip.
 
-    A format that is not given is the published one, or the 16-bit format that the chip supports. Engines with their own
-    file format store models with MXFP4 experts differently: all weights except the experts have another format.
+    By default, formats are the published formats, or the 16-bit format that the chip supports. For models with MXFP4
+    experts, engines with their own file format store all weights except the experts in another format.
     """
     if model.expert_weights == "mxfp4" and weights in (None, "mxfp4"):
         names = {name.partition("@")[0] for name in engines or ()}
@@ -601,7 +605,7 @@ def precision_on(
 def with_usual_cache(
     precision: Precision, engines: Sequence[ServingEngine], model: ModelSpec, hardware: HardwareSpec
 ) -> Precision:
-    """Replace the KV-cache format by the one in the first recipes of all engines, if these agree."""
+    """Set the KV-cache format to the format in the first recipes of all engines, if these formats are equal."""
     first = (practices_in(engine.name, model, hardware, precision)[0] for engine in engines)
     formats = {practice.kv or precision.activations for practice in first}
     usual = replace(precision, kv=formats.pop()) if len(formats) == 1 else precision
@@ -609,10 +613,10 @@ def with_usual_cache(
 
 
 def without_exceptions(opinions: Assumptions, changes: Iterable[str]) -> Assumptions:
-    """Copy of assumptions in which changed fields have no exceptions for families of chips."""
+    """Copy assumptions without the exceptions for chip families in the fields that ``changes`` set."""
     return opinions.without_exceptions([name for name in changed(changes) if not name.startswith("per_family")])
 
 
 def changed(changes: Iterable[str]) -> list[str]:
-    """Names of the fields that some what-ifs change."""
+    """Names of the fields in changes of the form ``FIELD=VALUE``."""
     return [change.partition("=")[0].strip() for change in changes]

@@ -1,4 +1,4 @@
-"""Prefill of one prompt on several copies of the model: compute times and transfers.
+"""Prefill of one prompt on several copies of the model: times of computation and transfers.
 
 A process is one copy of the model, on one chip or on several tensor-parallel chips.
 """
@@ -25,12 +25,13 @@ from inference_econ.engine.step import communication, operator_roofline
 
 @dataclass(frozen=True, slots=True)
 class PromptPart:
-    """Time in which one process prefills its part of a prompt, after the cached tokens before this part.
+    """Time in which one process prefills its part of a prompt, given the KV cache of all earlier parts.
 
     Attributes
     ----------
     before, after : float
-        Mean time per layer, before and after the point where attention needs the KV cache of other processes [s].
+        Mean time per layer before attention needs the KV cache of other processes, and mean time per layer after this
+        point [s].
     attention : float
         Part of ``after`` in which attention reads the cache and computes scores [s].
     end : float
@@ -44,7 +45,7 @@ class PromptPart:
 
 
 def reading_seconds(setup: Setup, process: Plans, tokens: float, cached: float = 0.0, prompts: float = 1.0) -> Array:
-    """Time to prefill some prompts in one batch.
+    """Time to prefill several equal prompts in one batch.
 
     Parameters
     ----------
@@ -69,7 +70,7 @@ def reading_seconds(setup: Setup, process: Plans, tokens: float, cached: float =
 
 
 def part_of_prompt(setup: Setup, process: Plans, tokens: float, cached: float, prompts: float = 1.0) -> PromptPart:
-    """Time in which one process prefills its part of a prompt, split at the point where attention needs earlier tokens.
+    """Time in which one process prefills its part of a prompt, before and after attention needs earlier tokens.
 
     Parameters
     ----------
@@ -80,7 +81,7 @@ def part_of_prompt(setup: Setup, process: Plans, tokens: float, cached: float, p
     tokens, cached : float
         Tokens of the part, and tokens of the prompt before this part [tokens].
     prompts : float
-        Number of prompts that are prefilled together [1]. A process has an equally long part of every prompt.
+        Number of prompts that are prefilled together [1]. The process has an equally long part of each prompt.
 
     Returns
     -------
@@ -107,7 +108,7 @@ def part_of_prompt(setup: Setup, process: Plans, tokens: float, cached: float, p
 
 
 def _seconds(setup: Setup, work: Work, rows: Iterable[Operator]) -> float:
-    """Time of some rows of the operator table, with communication and kernel launches [s]."""
+    """Time of some operators of a step, with communication and kernel launches [s]."""
     network, cut = Network.of(setup.hardware, setup.assumptions.network), setup.assumptions.layout.tensor_layouts[0]
     total = np.zeros(1)
     for row in rows:
@@ -117,12 +118,12 @@ def _seconds(setup: Setup, work: Work, rows: Iterable[Operator]) -> float:
 
 
 def layer_cache_bytes(setup: Setup, process: Plans, tokens: float) -> float:
-    """KV cache and states of ``tokens`` tokens on each chip of a process, per layer (mean of all layers) [B].
+    """KV cache and recurrent states of ``tokens`` tokens on each chip of a process, as mean per layer [B].
 
     Notes
     -----
-    Sliding windows limit the cache, and MLA stores latents. If there are more chips than KV heads, the additional chips
-    store copies.
+    Sliding windows limit the KV cache, and MLA stores latents. If there are more chips than KV heads, the additional
+    chips store copies.
     """
     plain = setup.assumptions.changed({"capacity.kv_block": 1})
     held = sum(held_cache(setup.model, setup.precision, process, tokens, plain).values())
@@ -130,12 +131,12 @@ def layer_cache_bytes(setup: Setup, process: Plans, tokens: float) -> float:
 
 
 def hand_over_seconds(setup: Setup, size: npt.ArrayLike, domains: npt.ArrayLike) -> Array:
-    """Time of a transfer from one chip to another.
+    """Time of a transfer from one chip to another chip.
 
     Parameters
     ----------
     setup : Setup
-        Links and network assumptions.
+        Setup with the links of the chip and the network assumptions.
     size : array_like, shape (...)
         Bytes sent [B].
     domains : array_like, shape (...)
@@ -152,14 +153,14 @@ def hand_over_seconds(setup: Setup, size: npt.ArrayLike, domains: npt.ArrayLike)
 
 
 def gathering_seconds(setup: Setup, processes: int, size: float, domains: float) -> float:
-    """Time of an all-gather after which each process has the KV cache of all processes.
+    """Time of an all-gather of the KV cache between the processes that share a prompt.
 
     Parameters
     ----------
     setup : Setup
-        Links and network assumptions.
+        Setup with the links of the chip and the network assumptions.
     processes : int
-        Processes with equal parts [1].
+        Number of processes that prefill equal parts of the prompt [1].
     size : float
         Keys and values of the full prompt on one chip of a process [B].
     domains : float
@@ -177,7 +178,7 @@ def gathering_seconds(setup: Setup, processes: int, size: float, domains: float)
 
 
 def moved_bytes(setup: Setup, process: Plans, tokens: float, cached: float) -> float:
-    """Traffic between all chips of a process that prefills a part of a prompt.
+    """Traffic between the chips of a process that prefills a part of a prompt.
 
     Parameters
     ----------
@@ -191,8 +192,8 @@ def moved_bytes(setup: Setup, process: Plans, tokens: float, cached: float) -> f
     Returns
     -------
     float
-        Traffic of ring algorithms and exchanges [B]. An all-reduce moves 2 (R - 1) times the tensor of a group of R
-        ranks, and other collectives half of that.
+        Traffic of ring algorithms and all-to-alls [B]. An all-reduce moves 2 (R - 1) times the tensor of a group of R
+        ranks, and other collectives move R - 1 times the tensor.
     """
     reading = replace(process, batch=process.pp, new_tokens=tokens, prefill=True, fullest=1.0)
     work, total = replace(setup, context=cached).work(reading), 0.0

@@ -23,23 +23,23 @@ from inference_econ.formulas import speculation as formulas
 from inference_econ.formulas.speculation import BestDraft
 from inference_econ.inputs import Block, DenseFeedForward, ModelSpec, NoAttention, Precision, Source, TensorLayout
 
-#: Layouts in which a draft model may run, if it has another layout than the target.
+#: Default layouts of a draft model whose layout differs from the target's layout.
 ONE_STAGE = WholeLayouts(pipeline=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Proposer:
-    """Speculation method for a target model, on the same chips.
+    """Speculation method for a target model; a draft model runs on the target's chips.
 
     Attributes
     ----------
     target : Setup
         Setup of the target model.
     speculation : Speculation
-        Method and acceptance rates.
+        Speculation method, with acceptance rates.
     setup : Setup or None
-        Setup of the draft model or head on the target's chips. The draft setup is None for n-grams, which need no time
-        and no memory.
+        Setup of the draft model or head on the target's chips; None for n-grams, which are assumed to take no time and
+        no memory.
     """
 
     target: Setup
@@ -75,8 +75,8 @@ class Proposer:
         elif speculation.weights is not None:
             of_head = Precision.of(model, speculation.weights, precision.activations, precision.kv)
             precision = replace(of_head, embeddings=precision.embeddings)
-        # The host schedules once per round, not per draft token. A draft model fits on the chips, so none of its
-        # weights are in host memory. It has no adapters.
+        # The CPU schedules once per round, not once per draft token. A draft model fits on the chips, so none of its
+        # weights are in host memory. A draft model has no adapters.
         none = ("host.step_overhead", "host.sequence_overhead", "capacity.host_weights", "capacity.host_cache")
         assumed = target.assumptions.changed({**dict.fromkeys(none, 0.0), "adapters.loras": 0, "cpu.layers": 0})
         seen = {"shared_prefix": target.shared_prefix, "contexts": target.contexts}
@@ -86,13 +86,13 @@ class Proposer:
 
     @property
     def independent(self) -> bool:
-        """True if the time of a draft token does not depend on the target's layout."""
+        """True if the time to draft a token does not depend on the target's layout."""
         own_layout = self.target.assumptions.serving.draft_placement == "own_layout"
         return self.setup is None or (self.speculation.proposer == "draft" and own_layout)
 
     @property
     def heads(self) -> int:
-        """Number of MTP layers, which draft one token each; 1 for other methods [1]."""
+        """Number of MTP layers, each of which drafts one token; 1 for other methods [1]."""
         return self.target.model.mtp_layers if self.speculation.proposer == "mtp" else 1
 
     def seconds(self, plans: Plans, layouts: Layouts = ONE_STAGE) -> Array:
@@ -103,7 +103,7 @@ class Proposer:
         plans : Plans
             Layouts of the target, shape (...), with their batches.
         layouts : Layouts
-            Layouts that the draft model may have, if it has another layout than the target.
+            Possible layouts of a draft model whose layout differs from the target's layout.
         """
         if self.setup is None:
             return np.zeros(())
@@ -112,7 +112,7 @@ class Proposer:
         return fastest_cut(self.setup, self.placed(plans)[0])
 
     def memory(self, plans: Plans) -> Memory:
-        """Memory of the target, and of the draft model or head unless ``capacity.draft`` is false.
+        """Memory of the target model, and of the draft model or head if ``capacity.draft`` is true.
 
         A head shares the output embedding of the target.
         """
@@ -140,7 +140,8 @@ class Proposer:
         """Layout of one copy of the draft model or head with its part of the batch, and the number of copies [1].
 
         A head runs on the chips of one pipeline stage, in the layout of the target. A draft model with its own layout
-        has one copy on all chips of a stage. A draft model without its own layout is split like the target's attention.
+        has one copy on all chips of the instance. A draft model without its own layout is split like the target's
+        attention.
         """
         single = np.ones(())
         if self.speculation.proposer != "draft":
@@ -149,12 +150,12 @@ class Proposer:
             return Plans.of(plans.accelerators, plans.batch, plans.pp), single
         degrees = self._degrees(plans)
         copies = np.asarray(plans.accelerators / degrees)
-        # The copy with the most sequences determines the time.
+        # The copy with the largest share of the batch determines the time.
         batch = np.maximum(plans.batch / copies, 1.0)
         return Plans(degrees, batch, single, degrees, single, whole=plans.whole), copies
 
     def _degrees(self, plans: Plans) -> Array:
-        """Largest number of chips that divides both the draft model and the target's attention ranks [1]."""
+        """Largest number of chips that can split the draft model and that divides the target's attention ranks [1]."""
         assert self.setup is not None
         ranks, single = plans.attention_ranks, np.ones(1)
         if not plans.whole:
@@ -170,11 +171,11 @@ class Proposer:
 
 
 def _fastest_seconds(setup: Setup, accelerators: Array, batch: Array, layouts: Layouts) -> Array:
-    """Time of a step in the fastest layout that fits [s]; ``inf`` if there is none."""
+    """Time of a step in the fastest layout that fits in memory [s]; ``inf`` if no layout fits."""
     shape = np.broadcast_shapes(np.shape(accelerators), np.shape(batch))
     pairs = np.stack([np.broadcast_to(axis, shape).ravel() for axis in (accelerators, batch)])
     (sizes, batches), where = np.unique(pairs, axis=1, return_inverse=True)
-    # Steady states have fractional mean batches. These are split like the next integer.
+    # Steady states have fractional mean batches. A fractional batch may have the layouts of the next integer.
     split = np.ceil(batches) if isinstance(layouts, WholeLayouts) else batches
     best = np.full(sizes.size, np.inf)
     for depth in layouts.depths(setup.model, setup.assumptions, sizes, split):
@@ -190,10 +191,10 @@ def _fastest_seconds(setup: Setup, accelerators: Array, batch: Array, layouts: L
 
 
 def head(target: ModelSpec) -> ModelSpec:
-    """One transformer layer that drafts tokens from the hidden states of a model, see :func:`rounds`.
+    """MTP or EAGLE head: one transformer layer that drafts tokens from the hidden states of the target model.
 
-    If the layers of the target differ, the head has the attention of the last block with attention. Without such a
-    block, it has the last recurrent mixer. The feed-forward part of the head is the last one of the target. The
+    The head has the attention of the target's last block with attention; without such a block, the last recurrent
+    mixer. The head also has the feed-forward part of the target's last block that has a feed-forward part. The
     projection is modeled as a block of two square matrices.
     """
     mixing = [block for block in target.blocks if not block.attention.absent]
@@ -213,17 +214,16 @@ def head(target: ModelSpec) -> ModelSpec:
 
 @dataclass(frozen=True, slots=True)
 class SpeculationRounds:
-    """Speculation rounds with 0, 1, ... k draft tokens per sequence; the first is a plain decode step.
+    """Times of speculation rounds with 0, 1, ... k draft tokens per sequence; a round with 0 is a decode step.
 
     Attributes
     ----------
     verify_seconds : ndarray, shape (..., k + 1)
-        Time in which the target verifies the draft tokens and the token before them [s]; ``inf`` for draft lengths that
-        are not allowed.
+        Time in which the target verifies 0, 1, ... k draft tokens [s]; ``inf`` for draft lengths that are not allowed.
     draft_seconds : ndarray, shape (...)
-        Time to draft one token for every sequence [s]; ``inf`` if no layout of the draft model fits.
+        Time to draft one token for every sequence [s]; ``inf`` if no layout of the draft model fits in memory.
     tokens : ndarray, shape (k + 1,)
-        Expected tokens per sequence [1].
+        Expected number of tokens per sequence of a round with 0, 1, ... k draft tokens [1].
     shortest : int
         Minimum draft length [1].
     """
@@ -239,12 +239,13 @@ class SpeculationRounds:
         return formulas.round_seconds(self.verify_seconds, self.draft_seconds)
 
     def best(self) -> BestDraft:
-        """Draft length with the shortest time per token; 0 if plain decoding is allowed and fastest.
+        """Draft length with the shortest time per token; 0 if decoding without speculation is allowed and the fastest.
 
-        If arithmetic limits the step, the best length decreases as the batch grows. At long contexts, the best length
-        stays above 0, because all tokens of a sequence share one read of its cache. The best length may increase with
-        the batch for three reasons. Larger batches read all experts anyway. Kernel launches of the draft model matter
-        less in longer steps. Collectives may switch to another protocol.
+        If arithmetic limits the step, the fastest draft length decreases as the batch grows. At long contexts, the
+        fastest draft length stays above 0, because all tokens of a sequence share one read of the KV cache. The fastest
+        draft length may increase with the batch for three reasons. Larger batches read all experts even without
+        speculation. Kernel launches of the draft model are a smaller share of longer steps. Collectives may switch to
+        another protocol.
         """
         return formulas.best_draft_length(self.verify_seconds, self.draft_seconds, self.tokens, self.shortest)
 
@@ -257,18 +258,18 @@ def rounds(
     cut: TensorLayout | None = None,
     layouts: Layouts = ONE_STAGE,
 ) -> SpeculationRounds:
-    """Speculation rounds of every draft length on some deployments.
+    """Compute the times of speculation rounds for all draft lengths.
 
     Parameters
     ----------
     setup : Setup
-        Target on its chips.
+        Setup of the target model.
     plans : Plans
         Deployments, shape (...), with their batches.
     speculation : Speculation
-        Method and acceptance rates.
+        Speculation method, with acceptance rates.
     cut : {'1d', '2d'}, optional
-        Method by which the target's matrices are split; by default the faster one.
+        Split of the target's weight matrices; by default the faster split.
     layouts : Layouts
         Layouts that the draft model may have, if it has another layout than the target. By default, layouts have
         integer degrees and one pipeline stage.
@@ -276,7 +277,7 @@ def rounds(
     Returns
     -------
     SpeculationRounds
-        Rounds in which all sequences of the batch have the same draft length. Sequences accept draft tokens
+        Speculation rounds in which all sequences of the batch have the same draft length and accept draft tokens
         independently.
 
     Raises
@@ -286,23 +287,24 @@ def rounds(
 
     Notes
     -----
-    Drafting and verification alternate on the same chips. Verifying n draft tokens is a step of n + 1 tokens per
-    sequence (n in the study of Erdil (2025), ``expected_tokens: draft_length``). The step reads the cache once per
-    sequence. The host's ``step_overhead`` occurs once per round.
+    Drafting and verification alternate on the same chips. Verification of n draft tokens is a step of n + 1 tokens per
+    sequence (n tokens in the study of Erdil (2025), ``expected_tokens: draft_length``). This step reads the KV cache
+    once per sequence. The CPU time ``step_overhead`` occurs once per round.
 
-    Tokens are assumed to choose experts independently. In reality, tokens of one sequence choose similar experts, so a
-    step reads fewer experts than predicted. The first pass of a draft model processes all tokens that the target
-    accepted last, but is modeled as a pass over one token.
+    Tokens are assumed to select experts independently. In reality, tokens of one sequence select similar experts, so a
+    step reads fewer experts than predicted. The first pass of a draft model processes all tokens that were accepted in
+    the previous round, but is modeled as a pass over one token.
 
     A head (``mtp``, ``eagle``) has one transformer layer of the target and a projection of hidden state and token
     embedding (2 h x h weights). The head shares the target's output embedding. Sources: DeepSeek-V3 (arXiv:2412.19437),
-    eqs. (21) to (23); EAGLE, Li et al. (2024), section 3. The head has the layout of the target; in pipelines, it runs
-    on the chips of one stage. Some EAGLE heads of MoE models are dense. For these, the predicted times are too long.
+    eqs. (21) to (23); EAGLE, Li et al. (2024), section 3. The head has the layout of the target; with pipeline
+    parallelism, the head runs on the chips of one stage. Some EAGLE heads of MoE models are dense. The predicted times
+    of dense heads are too long.
 
-    ``serving.draft_placement`` determines where a draft model runs. By default it is split like the target's attention,
-    to the extent that the number of its heads allows. A group of chips has one copy of the draft model and its share of
-    the batch. With ``own_layout``, as in the study of Erdil (2025), it runs on all chips of the instance in its fastest
-    layout.
+    ``serving.draft_placement`` determines where a draft model runs. By default, the draft model is split like the
+    target's attention, to the extent that its number of heads allows. Each group of chips has one copy of the draft
+    model and a share of the batch. With ``own_layout``, as in the study of Erdil (2025), the draft model runs on all
+    chips of the instance in its fastest layout.
     """
     setup = setup.for_role(speculates=True)
     serving = setup.assumptions.serving
@@ -327,23 +329,23 @@ def rounds(
 
 
 def token_joules(setup: Setup, chip: ChipPower, plans: Plans, speculation: Speculation | None = None) -> Array:
-    """Energy of one output token on one accelerator, in addition to idle power.
+    """Energy of one output token on one accelerator, in addition to idle energy [J].
 
     Parameters
     ----------
     setup : Setup
         Model, chip, formats and assumptions.
     chip : ChipPower
-        Power of an accelerator.
+        Power and energy data of the accelerator.
     plans : Plans
         Deployments with their batches, shape (...).
     speculation : Speculation, optional
-        Method and acceptance rates.
+        Speculation method, with acceptance rates.
 
     Returns
     -------
     ndarray, shape (...)
-        Energy [J]. Drafting draws the same power as verification.
+        Energy [J]. Drafting is assumed to draw the same power as verification.
     """
     if speculation is None:
         return np.asarray(step_joules(setup, chip, plans) / plans.batch)
@@ -359,7 +361,7 @@ def token_joules(setup: Setup, chip: ChipPower, plans: Plans, speculation: Specu
 
 
 def read_prompt(setup: Setup, plans: Plans, tokens: float, cached: float, speculation: Speculation | None) -> Prefill:
-    """Time to prefill a prompt, first with the target and then with the draft model."""
+    """Time to prefill a prompt with the target model and then with the draft model."""
     setup = setup.for_role(speculates=speculation is not None)
     target_prefill = prefill(setup, plans, tokens, cached)
     proposer = None if speculation is None else Proposer.of(setup, speculation)
@@ -370,7 +372,7 @@ def read_prompt(setup: Setup, plans: Plans, tokens: float, cached: float, specul
     share = (target_prefill.chip_share * target_prefill.seconds + more.chip_share * more.seconds) / (
         target_prefill.seconds + more.seconds
     )
-    # Copies of a draft model prefill prompts in parallel. A single prompt runs on one copy.
+    # The copies of a draft model prefill different prompts in parallel. A single prompt runs on one copy.
     return Prefill(
         target_prefill.seconds + more.seconds,
         target_prefill.busy_seconds + more.busy_seconds / np.minimum(copies, plans.pp),
@@ -381,7 +383,7 @@ def read_prompt(setup: Setup, plans: Plans, tokens: float, cached: float, specul
 
 
 def needed_memory(setup: Setup, plans: Plans, speculation: Speculation | None) -> Memory:
-    """Memory of target and draft model, see :meth:`Proposer.memory`; entries broadcastable to (...) [B]."""
+    """Memory of target model and draft model, see :meth:`Proposer.memory`; broadcastable to (...) [B]."""
     return setup.memory(plans) if speculation is None else Proposer.of(setup, speculation).memory(plans)
 
 

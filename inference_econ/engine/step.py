@@ -21,7 +21,8 @@ from inference_econ.engine.setup import Setup
 from inference_econ.inputs import BYTES_PER_ELEMENT, TensorLayout
 
 T = TypeVar("T")
-#: Parts of the time of a step. Arithmetic and memory traffic include only time that does not overlap with the other.
+#: Parts of the time of a step. Where arithmetic and memory traffic overlap, the overlapped time is included only in the
+#: longer of both.
 PARTS = (
     "compute",
     "weights",
@@ -36,23 +37,23 @@ PARTS = (
     "host",
     "host_memory",
 )
-#: Additional part if a measured correction applies: corrected minus predicted time.
+#: Additional part of a step's time if a measured correction applies: corrected minus predicted time.
 MEASURED = "measured"
 
 
 @dataclass(frozen=True, slots=True)
 class StepCosts:
-    """Time of one step.
+    """Time of one engine step, in total and by part.
 
     Attributes
     ----------
     seconds : ndarray, shape (...)
-        Total [s].
+        Total time [s].
     parts : mapping of str to ndarray
-        Times by part, which add up to the total [s]. Keys are :data:`PARTS`, and :data:`MEASURED` if there is a
-        measured correction.
+        Times by part, whose sum is ``seconds`` [s]. Keys are :data:`PARTS`, and :data:`MEASURED` if there is a measured
+        correction.
     busy : mapping of str to ndarray
-        Time of arithmetic, and of each kind of memory traffic, without overlap [s].
+        Time of arithmetic, and of each kind of memory traffic, including overlapped time [s].
     """
 
     seconds: Array
@@ -61,9 +62,9 @@ class StepCosts:
 
 
 class Roofline(NamedTuple):
-    """Arithmetic and memory time of one or all operators [s].
+    """Arithmetic time and memory time of one operator, or of all operators of a step [s].
 
-    ``shown`` is the share of the shorter of both times that does not overlap with the longer [1].
+    ``shown`` is the share of the shorter of both times that does not overlap with the longer time [1].
     """
 
     compute: Array
@@ -85,7 +86,7 @@ class Roofline(NamedTuple):
 
 
 def step_seconds(setup: Setup, plans: Plans, work: Work | None = None) -> list[Array]:
-    """Total time of a step for every plan, feasible or not, and for each method of splitting matrices.
+    """Time of a step for every plan, feasible or infeasible, and for each split of weight matrices (1D, 2D).
 
     Parameters
     ----------
@@ -94,17 +95,17 @@ def step_seconds(setup: Setup, plans: Plans, work: Work | None = None) -> list[A
     plans : Plans
         Deployments, shape (...).
     work : Work, optional
-        Operator table of the plans, if already computed.
+        Operator table of the plans, if it is already computed.
 
     Returns
     -------
     list of ndarray, each of shape (...)
-        Time [s], in the order of ``assumptions.layout.tensor_layouts``. The methods differ only in communication.
+        Time for each split in ``assumptions.layout.tensor_layouts`` [s]. The splits differ only in communication.
 
     Notes
     -----
-    Implements eq. (29) of Erdil (2025) for ``overlap: step``. With ``operator``, each operator has its own roofline.
-    With ``none``, arithmetic and memory traffic do not overlap.
+    For ``overlap: step``, the time is eq. (29) of Erdil (2025). For ``operator``, each operator has its own roofline.
+    For ``none``, arithmetic and memory traffic do not overlap.
     """
     if setup.hardware.power_cap is not None:
         chip = chip_power(setup.hardware)
@@ -124,18 +125,18 @@ _KNOWN: dict[tuple[object, ...], tuple[Setup, Any]] = {}
 
 
 def without_levels(setup: Setup, plans: Plans, what: object, compute: Callable[[], T]) -> T:
-    """Cached result of a function, which setups with different measured corrections or prices share.
+    """Cache the result of a function for setups that differ only in measured corrections or prices.
 
     Parameters
     ----------
     setup, plans : Setup, Plans
-        Arguments of the function, which must not read the measured corrections.
+        Arguments of the function; the function must not use the measured corrections or the price.
     what : hashable
-        Name of the function, and its other arguments.
+        Name of the function, and its arguments other than ``setup`` and ``plans``.
     compute : callable
-        Function.
+        Function without arguments that computes the result.
     """
-    # Setups in the cache keep these objects alive, so that no other object gets their identity.
+    # The setups in the cache keep these objects alive, so that no other object gets the same identity.
     objects = map(id, (setup.model, setup.hardware, setup.assumptions, *setup.engines))
     lengths = setup.context, setup.spread, setup.shared_prefix, setup.contexts
     key = (what, *objects, setup.precision, *lengths, plans.contents)
@@ -149,7 +150,7 @@ def without_levels(setup: Setup, plans: Plans, what: object, compute: Callable[[
 
 
 def _unmeasured_seconds(setup: Setup, plans: Plans, work: Work | None) -> list[Array]:
-    """Values of :func:`step_seconds` without measured corrections."""
+    """Time of a step as in :func:`step_seconds`, without measured corrections."""
     work = setup.work(plans) if work is None else work
     alone, exchanged = _alone_and_exchanged(setup, work)
     host = host_seconds(setup, work)
@@ -157,7 +158,7 @@ def _unmeasured_seconds(setup: Setup, plans: Plans, work: Work | None) -> list[A
     possible = takes_turns(setup, plans)
     if possible is not None:
         alone, exchanged = _alone_and_exchanged(setup, setup.work(halved(setup, plans)))
-        # Share of the GPU's processors that communication kernels use while other work runs.
+        # ``taken`` is the share of the GPU's processors that communication kernels use while other work runs.
         taken = setup.assumptions.network.exchange_processors if work.prefill else 0.0
         for index, seconds in enumerate(exchanged):
             turns = 2.0 * np.maximum(np.maximum(alone + taken * seconds, seconds), host)
@@ -169,7 +170,7 @@ def _unmeasured_seconds(setup: Setup, plans: Plans, work: Work | None) -> list[A
 
 
 def takes_turns(setup: Setup, plans: Plans) -> npt.NDArray[np.bool_] | None:
-    """Plans that may use two-batch overlap; None if there are none."""
+    """True for plans that may use two-batch overlap; None if no plan may use it."""
     kind = setup.assumptions.network.two_batch_overlap
     if kind == "never":
         return None
@@ -180,9 +181,9 @@ def takes_turns(setup: Setup, plans: Plans) -> npt.NDArray[np.bool_] | None:
 
 
 def halved(setup: Setup, plans: Plans) -> Plans:
-    """Plans with half of each batch, for two-batch overlap.
+    """Return plans with half of each batch, for two-batch overlap.
 
-    In decode, each half has at least one sequence per group.
+    In decode, each half-batch has at least one sequence per attention-DP group.
     """
     layout = setup.assumptions.layout
     ratio = fullest_group(plans, layout)
@@ -194,7 +195,7 @@ def halved(setup: Setup, plans: Plans) -> Plans:
 
 
 def _alone_and_exchanged(setup: Setup, work: Work) -> tuple[Array, list[Array]]:
-    """Time of work and kernel launches, and time of communication under each method of splitting matrices [s]."""
+    """Time of operators and kernel launches, and time of communication for each split of weight matrices [s]."""
     network = Network.of(setup.hardware, setup.assumptions.network)
     alone = _overlapped(setup, work) + launch_seconds(setup, work)
     layouts = setup.assumptions.layout.tensor_layouts
@@ -202,7 +203,7 @@ def _alone_and_exchanged(setup: Setup, work: Work) -> tuple[Array, list[Array]]:
 
 
 def evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
-    """Time of a step by part; the total equals :func:`step_seconds`.
+    """Compute the time of a step by part; the total equals :func:`step_seconds`.
 
     Parameters
     ----------
@@ -211,12 +212,12 @@ def evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
     plans : Plans
         Deployments, shape (...).
     layout : {'1d', '2d'}
-        How weight matrices are split.
+        Split of weight matrices, along one dimension (1D) or along both (2D).
 
     Returns
     -------
     StepCosts
-        Arrays of shape (...) [s].
+        Total time and its parts, as arrays of shape (...) [s].
     """
     if setup.hardware.power_cap is not None:
         costs = evaluate(at_clock(setup, 1.0), plans, layout)
@@ -259,7 +260,7 @@ def evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
 
 
 def _not_before(end: Array | float, costs: StepCosts, part: str = "host") -> StepCosts:
-    """Extend a step until a later end, for example until the host has launched its kernels."""
+    """Extend a step that is shorter than ``end``, for example until the CPU has launched all kernels."""
     left = np.maximum(end - costs.seconds, 0.0)
     return replace(costs, parts={**costs.parts, part: left}, seconds=costs.seconds + left)
 
@@ -295,11 +296,11 @@ _EXCHANGED = ("all_reduce_latency", "all_reduce_bandwidth", "all_to_all_latency"
 
 
 def _in_turns(half: StepCosts, taken: float) -> StepCosts:
-    """Costs of a step with two-batch overlap.
+    """Time of a step with two-batch overlap, from the time of a half-batch, by part.
 
-    Communication adds time only if it takes longer than the work of the other half-batch.
+    Communication adds time only if it takes longer than the computation of the other half-batch.
 
-    Work slows down by the share of processors that communication uses (``taken``).
+    Computation slows down by the share of the GPU's processors that communication uses (``taken``).
     """
     exchanged = np.sum([half.parts[name] for name in _EXCHANGED], axis=0)
     slower = taken * exchanged
@@ -313,7 +314,7 @@ def _in_turns(half: StepCosts, taken: float) -> StepCosts:
 
 
 def operator_roofline(setup: Setup, operator: Operator, work: Work) -> Roofline:
-    """Arithmetic and memory time of one row of the table, over all of its occurrences [s]."""
+    """Arithmetic and memory time of one operator, over all of its occurrences in a step [s]."""
     repeats, rates = operator.repeats, setup.rates
     dense = repeats / rates.bytes_per_second
     weights = repeats / rates.weight_bytes_per_second(operator.dtype, operator.kind, operator.rates)
@@ -336,12 +337,12 @@ def operator_roofline(setup: Setup, operator: Operator, work: Work) -> Roofline:
 
 
 def _some(values: Array | float) -> bool:
-    """True if any value is not 0. Plain floats, the most frequent values, avoid slower numpy calls."""
+    """True if any value is not 0; plain floats, which are frequent, are tested without slower numpy calls."""
     return values != 0.0 if isinstance(values, float) else bool(values.any())
 
 
 def _rooflines(setup: Setup, work: Work) -> list[Roofline]:
-    """One roofline per operator, or a single one for the step, depending on the assumed overlap."""
+    """One roofline per operator, or a single roofline for the step, depending on the assumed overlap."""
     rooflines = [operator_roofline(setup, operator, work) for operator in work.operators]
     if setup.assumptions.chip.overlap != "step":
         return rooflines
@@ -356,8 +357,8 @@ def _overlapped(setup: Setup, work: Work) -> Array:
     """Time of arithmetic and memory traffic with overlap [s]."""
     if setup.assumptions.chip.overlap != "step" or not work.even:
         return np.asarray(sum(roofline.seconds for roofline in _rooflines(setup, work)))
-    # Longer of total arithmetic and total memory traffic. Rows are summed before they are multiplied by tokens, which
-    # keeps arrays small.
+    # The time is the longer of total arithmetic and total memory traffic. Operators are summed before the
+    # multiplication by tokens, so that arrays are small.
     per_token: Array | float = 0.0
     per_sequence: Array | float = 0.0
     traffic: Array | float = 0.0
@@ -396,12 +397,13 @@ def hidden_seconds(setup: Setup, work: Work, exchanged: Array) -> Array | float:
     Returns
     -------
     ndarray or float, shape (...)
-        Overlapped time, at most the time of communication and at most the time of the work [s].
+        Overlapped time [s], at most the time of communication and at most the time of the operators.
 
     Notes
     -----
-    Sections 2.2 (1) and 3.4 of Erdil (2025) assume no such overlap. At most one layer's weights are prefetched.
-    Prefetching shortens a step by at most the time by which memory traffic exceeds arithmetic.
+    Sections 2.2 (1) and 3.4 of Erdil (2025) assume no overlap of communication. At most the weights of one layer are
+    prefetched during communication. Prefetching shortens a step by at most the time by which memory traffic exceeds
+    arithmetic.
     """
     share, ahead = setup.assumptions.network.hidden, setup.assumptions.chip.prefetched_bytes
     if not (share or ahead):
@@ -419,7 +421,7 @@ def hidden_seconds(setup: Setup, work: Work, exchanged: Array) -> Array | float:
 
 
 def communication(network: Network, work: Work, layout: TensorLayout, operators: Iterable[Operator]) -> Array:
-    """Time of the collectives in some rows of the operator table [s]."""
+    """Time of the collectives of some operators [s]."""
     total = np.zeros(())
     for operator in operators:
         if not _some(operator.repeats):
@@ -440,10 +442,10 @@ def launch_seconds(setup: Setup, work: Work) -> Array | float:
 
 
 def host_seconds(setup: Setup, work: Work) -> Array | float:
-    """CPU time to launch the kernels of a step, in parallel with the chip [s]; 0 for decode with CUDA graphs.
+    """CPU time to launch the kernels of a step, which overlaps with the chip's work [s]; 0 for decode with CUDA graphs.
 
-    With CUDA graphs, small prefill steps launch attention kernels one by one. The operators between two attention
-    layers are one graph.
+    With CUDA graphs, small prefill steps launch attention kernels one by one, and the operators between two attention
+    layers as one graph.
     """
     assumed = setup.assumptions
     if assumed.host.launches == "per_layer" or (assumed.host.cuda_graphs and not work.prefill):
@@ -462,13 +464,13 @@ def host_seconds(setup: Setup, work: Work) -> Array | float:
 
 
 def streamed_seconds(setup: Setup, plans: Plans) -> Array | float:
-    """Time to read weights and KV cache from host memory in a step, in parallel with all other work [s].
+    """Time to read weights and KV cache from host memory in a step, which overlaps with all other work [s].
 
     Notes
     -----
-    Data of a layer arrive while earlier layers are computed, so a step takes the longer of both times. The error is at
-    most the time of the longest layer. Writing the cache of prefilled tokens uses the other direction of the link and
-    overlaps with reads.
+    The data of a layer arrive while earlier layers are computed, so a step takes the longer of the read time and the
+    time of other work. The error of this assumption is at most the time of the longest layer. Writes of the KV cache of
+    prefilled tokens use the other direction of the link and overlap with reads.
     """
     assumed, rate = setup.assumptions.capacity, setup.rates.host_bytes_per_second
     if not rate or not (assumed.host_weights or assumed.host_cache) or setup.assumptions.cpu.layers:
@@ -480,13 +482,13 @@ def streamed_seconds(setup: Setup, plans: Plans) -> Array | float:
 
 
 def cpu_seconds(setup: Setup, work: Work) -> Array | float:
-    """Time that layers in host memory add to a step while the chip waits [s].
+    """Time that layers in host memory add to a step, while the chip waits [s].
 
     Notes
     -----
-    In small steps, the CPU computes these layers. Arithmetic and reads from host memory overlap. In larger steps, the
-    chip computes these layers. The weights and the cache of CPU layers are first copied over the host link, once per
-    ``cpu.copied_together`` tokens. Activations cross the host link once in each direction.
+    In small steps, the CPU computes the layers in host memory, and arithmetic overlaps with reads from host memory. In
+    larger steps, the chip computes these layers. Their weights and KV cache are first copied over the host link, once
+    per ``cpu.copied_together`` tokens. Activations cross the host link once in each direction.
     """
     if not work.in_host_memory:
         return 0.0
@@ -503,7 +505,7 @@ def cpu_seconds(setup: Setup, work: Work) -> Array | float:
 
 
 def overhead_seconds(setup: Setup, plans: Plans) -> Array:
-    """CPU time per step that does not overlap with the chip [s]. Attention-DP groups run in separate processes."""
+    """CPU time per step during which the chip waits [s]; each attention-DP group runs in a separate process."""
     assumed = setup.assumptions
     overhead = np.asarray(assumed.host.step_overhead)
     if not assumed.host.sequence_overhead:
@@ -512,7 +514,7 @@ def overhead_seconds(setup: Setup, plans: Plans) -> Array:
 
 
 def host_sequences(setup: Setup, plans: Plans) -> Array:
-    """Number of sequences per step that the process of the fullest attention-DP group handles [1]."""
+    """Number of sequences in a step of the fullest attention-DP group, which one CPU process handles [1]."""
     layout = setup.assumptions.layout
     return np.asarray(plans.micro_batch / attention_groups(plans, layout) * fullest_group(plans, layout))
 
@@ -525,7 +527,7 @@ def mfu(
     *,
     prompt: float | None = None,
 ) -> Array:
-    """Model FLOPs utilization (MFU): time of the useful arithmetic at theoretical peaks divided by the actual time [1].
+    """Model FLOPs utilization (MFU): time of the useful arithmetic at peak rates, divided by the actual time [1].
 
     Parameters
     ----------
@@ -536,7 +538,7 @@ def mfu(
     seconds : array_like
         Time per token, or per prompt [s], broadcastable to (...).
     prompt : float, optional
-        Prompt tokens of each sequence for a prefill [tokens]; by default a decode step of one token.
+        Prompt tokens of each sequence in a prefill [tokens]; by default, a decode step of one token is assumed.
     """
     single = np.ones(())
     alone = Plans(single, single, single, single, single, new_tokens=prompt or 1, prefill=prompt is not None)

@@ -1,4 +1,4 @@
-"""Prediction errors of fitted assumptions, and the properties of a query that are outside the calibration data."""
+"""Prediction errors of fitted assumptions, and reasons why a query is outside the calibration data."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ from inference_econ.inputs import (
     number,
 )
 
-#: Factor by which a value may exceed the measured range and still be treated as measured [1].
+#: Factor by which a value may be outside the measured range and still be treated as measured [1].
 _SLACK = 1.25
 _BILLION = 1e9
-#: Names of unknown parts that are listed [1].
+#: Maximum number of unknown parts of a model that a message names [1].
 _NAMED = 4
 #: Probability level of the median [1].
 _EVEN = 0.5
-#: Name of an engine that was not recorded.
+#: Name that is used if the engine of a measurement was not recorded.
 UNKNOWN = "unknown"
-#: Kinds of parallelism in words.
+#: Display names of the kinds of parallelism.
 _AXES: Mapping[Axis, str] = {
     "pp": "pipeline parallelism (pp)",
     "dp": "attention data parallelism (dp)",
     "ep": "expert parallelism (ep)",
 }
-#: Fields of hardware and models that affect no time.
+#: Fields of hardware and model files that do not affect predicted times.
 _NO_TIME = ("prices", "watts", "name", "description", "year", "vendor", "max_context", "checkpoints")
 
 
 class Interval(NamedTuple):
-    """Bounds of a value."""
+    """Lower and upper bound of a value."""
 
     low: float
     """Lower bound, in the unit of the value."""
@@ -60,9 +60,9 @@ class Interval(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """Model, chip, load and layout of a prediction, for a comparison with calibration data.
+    """Model, chip, load and layout of a predicted instance, for a comparison with calibration data.
 
-    Unspecified properties are None.
+    Properties that are not specified are None or empty.
     """
 
     model: ModelSpec
@@ -80,7 +80,7 @@ class Subject(NamedTuple):
     concurrency: float | None = None
     """Number of concurrent requests of an instance [1]."""
     engine: str = ""
-    """Engine of the prediction; empty for any."""
+    """Engine of the prediction; empty for any engine."""
     context: float | None = None
     """Mean context during decode, if request lengths are unknown [tokens]."""
     version: str = ""
@@ -88,13 +88,13 @@ class Subject(NamedTuple):
     layout: str = ""
     """Layout of an instance, see :func:`layout_key`; empty if unknown."""
     unseen: Unseen | None = None
-    """Property that the measured correction does not cover; None without a correction."""
+    """Most general property without measurements, which selects the prediction errors; None without a correction."""
     ahead: int = 0
-    """Number of engine releases after the newest measured one [1]."""
+    """Number of engine releases after the newest measured release [1]."""
 
     @property
     def corrected(self) -> bool:
-        """True if measured corrections include the model on this chip."""
+        """True if the engine was measured with the model on this chip."""
         return self.unseen not in (None, "subject")
 
 
@@ -105,9 +105,9 @@ def asked_subject(
     accelerators: float | None = None,
     concurrency: float | None = None,
 ) -> Subject:
-    """Subject that describes a query.
+    """Create the subject that describes a query.
 
-    If prompt lengths are unknown, the context of the setup is used unless it is 0.
+    If prompt lengths are unknown, the subject has the context of the setup, unless the context is 0.
     """
     context = setup.context if isl is None and setup.context else None
     return Subject(
@@ -119,7 +119,7 @@ def asked_subject(
 class Instances(NamedTuple):
     """Instances of a result that have the same setup.
 
-    The instance that differs most from measured ones determines the errors.
+    The instance that differs most from measured instances determines the prediction errors.
     """
 
     setup: Setup
@@ -135,13 +135,13 @@ class Instances(NamedTuple):
     speculates: bool = False
     """True if the instances use speculative decoding."""
     label: str = ""
-    """Name that distinguishes these instances from others in the result."""
+    """Name that distinguishes these instances from other instances in the result."""
     layouts: Sequence[str] = ()
     """Layouts of the instances, see :func:`layout_key`; empty if unknown."""
 
     @property
     def subject(self) -> Subject:
-        """Properties that all instances share, with the least-measured property of their corrections."""
+        """Subject with the properties that all instances share, and the least-measured property of their layouts."""
         subject = asked_subject(self.setup, self.isl, self.osl)
         if self.setup.levels is None:
             return subject
@@ -150,7 +150,7 @@ class Instances(NamedTuple):
 
     @property
     def measured(self) -> list[bool]:
-        """True for each layout that was measured in this serving mode, under any engine version."""
+        """True for each instance whose layout was measured in this serving mode, under any engine version."""
         levels = self.setup.levels
         deployed = frozenset[str]() if levels is None else levels.served(speculates=self.speculates).deployed
         return [bare_key(layout) in deployed for layout in self.layouts]
@@ -164,7 +164,7 @@ def interval(
     level: float = 0.8,
     subjects: Iterable[Subject] = (),
 ) -> Interval | None:
-    """Interval that contains the measured value with a given probability, from cross-validation errors.
+    """Interval that contains the measured value with a given probability, from errors of cross-validation.
 
     Parameters
     ----------
@@ -177,13 +177,13 @@ def interval(
     level : float
         Probability, from 0 to 0.9 [1].
     subjects : iterable of Subject
-        Subjects that describe the query. The less they resemble the measurements, the wider is the interval. Without
-        subjects, the widest errors are used.
+        Subjects that describe the query. The interval is wider if the subjects resemble the measurements less. Without
+        subjects, the widest errors of the assumptions are used.
 
     Returns
     -------
     Interval or None
-        Interval around the value; None if the assumptions were not fitted to the quantity.
+        Interval, in the unit of the value; None if the assumptions were not fitted to the quantity.
 
     Raises
     ------
@@ -192,9 +192,9 @@ def interval(
 
     Notes
     -----
-    The errors come from cross-validation. For a query with a new model, for example, each fit left out one model and
-    predicted it; see :func:`unlike`. The errors include the uncertainty of the fitted constants, because each fit has
-    different constants.
+    The interval comes from the prediction errors of cross-validation. If the query has a model without measurements,
+    for example, each fit excluded one model and predicted the measurements of this model; see :func:`unlike`. The
+    errors include the uncertainty of the fitted constants, because each fit has different constants.
     """
     if not 0.0 <= level <= LEVELS[-1] - LEVELS[0] + 1e-12:
         raise InputError(f"level: must be from 0 to {LEVELS[-1] - LEVELS[0]:g}, got {level:g}")
@@ -206,26 +206,26 @@ def interval(
 
 
 def factors_of(errors: ErrorSpread, level: float) -> Interval:
-    """Interval with the probability ``level`` [1], as factors on a predicted value [1]."""
+    """Interval of measured / predicted values that has the probability ``level`` [1]."""
     low, high = likely_ends(errors.quantiles, level)
     return Interval(math.exp(low), math.exp(high))
 
 
 class LeftOutErrors(NamedTuple):
-    """Prediction errors on measurements that were left out of the fit."""
+    """Prediction errors on measurements that were excluded from the fit."""
 
     unlike: Unlike | Unseen
-    """Property whose measurements were left out of the fits, or of the measured corrections."""
+    """Property by which measurements were excluded from the fits or from the measured corrections."""
     spread: ErrorSpread
-    """Distribution of the errors."""
+    """Distribution of the prediction errors."""
 
 
 def error_spread(
     assumptions: Assumptions, quantity: Quantity, subjects: Iterable[Subject] = ()
 ) -> LeftOutErrors | None:
-    """Widest distribution of errors that applies to any of the subjects.
+    """Widest distribution of prediction errors that applies to any of the subjects.
 
-    The parameters are as in :func:`interval`. None if the assumptions were not fitted to the quantity.
+    See :func:`interval` for the parameters. The result is None if the assumptions were not fitted to the quantity.
     """
     by_part = {} if assumptions.calibration is None else assumptions.calibration.errors
     spreads = [LeftOutErrors(kind, errors[quantity]) for kind, errors in by_part.items() if quantity in errors]
@@ -243,8 +243,8 @@ def error_spread(
     share = max((unknown_share(subject.model) for subject in chosen), default=0.0)
     if widest is None or not share:
         return widest
-    # Predictions assume that an unknown part is read once and multiplied in parallel. In fact it may take no time, like
-    # a lookup table, or its arithmetic may not overlap with any read.
+    # Predictions assume that an unknown part is read once per step and multiplied in parallel. The part may actually
+    # take no time, like a lookup table, or its arithmetic may not overlap with reads.
     shorter, longer = math.log1p(-share), math.log1p(share)
     below, above = (-longer, -shorter) if quantity == "throughput" else (shorter, longer)
     pairs = zip(LEVELS, widest.spread.quantiles, strict=True)
@@ -253,7 +253,7 @@ def error_spread(
 
 
 def _with_releases(errors: ErrorSpread, deviation: float) -> ErrorSpread:
-    """Errors plus an independent normal error for unmeasured releases, whose standard deviation is given [1]."""
+    """Add an independent normal error with the standard deviation ``deviation`` for unmeasured engine releases [1]."""
     moved = [
         errors.bias
         + math.copysign(math.hypot(value - errors.bias, deviation * NormalDist().inv_cdf(level)), level - _EVEN)
@@ -263,15 +263,15 @@ def _with_releases(errors: ErrorSpread, deviation: float) -> ErrorSpread:
 
 
 def likely_errors(assumptions: Assumptions, quantity: Quantity, subjects: Sequence[Subject] = ()) -> ErrorSpread | None:
-    """Errors of a quantity. If the errors of throughput are unknown, they are derived from the errors of TPOT.
+    """Prediction errors of a quantity; unknown errors of throughput are derived from the errors of TPOT.
 
-    The parameters are as in :func:`interval`. None if the assumptions were fitted neither to the quantity nor to
-    TPOT.
+    See :func:`interval` for the parameters. The result is None if the assumptions were fitted neither to the
+    quantity nor, for throughput, to TPOT.
 
     Notes
     -----
-    The errors of throughput are assumed to be the inverse of the errors of TPOT. Servers with both measurements confirm
-    this (``benchmarks/error_correlations.py``).
+    The error factors of throughput are assumed to be the inverse of the error factors of TPOT. Servers with
+    measurements of throughput and TPOT confirm this assumption (``benchmarks/error_correlations.py``).
     """
     errors = error_spread(assumptions, quantity, subjects)
     if errors is not None or quantity != "throughput":
@@ -281,10 +281,10 @@ def likely_errors(assumptions: Assumptions, quantity: Quantity, subjects: Sequen
 
 
 def unknown_share(model: ModelSpec) -> float:
-    """Upper bound on the share of a step that unknown parts of a model take [1].
+    """Upper bound on the share of a step's time that unknown parts of a model take [1].
 
-    The share is largest at one token, because larger steps also read more experts and cache. All known weights are
-    assumed to have the narrowest format of the model.
+    The share is the largest at one token, because larger steps also read more experts and KV cache. All known weights
+    are assumed to have the narrowest format of the model.
     """
     if not model.unknown_parameters:
         return 0.0
@@ -296,31 +296,31 @@ def unknown_share(model: ModelSpec) -> float:
 
 
 def unlike(subject: Subject, assumptions: Assumptions) -> set[Unlike]:
-    """Properties in which a query differs from the calibration data; traffic is always included.
+    """Properties in which a query differs from the calibration data; ``traffic`` is included unless corrections apply.
 
     Parameters
     ----------
     subject : Subject
-        Subject that describes the query. An unknown version is treated as unmeasured, and an unknown engine or layout
-        as measured.
+        Subject that describes the query. An unknown version is treated as not measured. An unknown engine or layout is
+        treated as measured.
     assumptions : Assumptions
-        Assumptions of the prediction. No property is returned for assumptions that were not fitted.
+        Assumptions of the prediction. The result is empty for assumptions that were not fitted.
     """
     calibration = assumptions.calibration
     if calibration is None:
         return set()
     if subject.corrected:
-        # Errors of measured corrections apply, except to properties outside their data.
+        # The errors of measured corrections apply, except for properties outside the data of the corrections.
         return {reason.unlike for reason in unlike_reasons(subject, assumptions)}
     kinds: set[Unlike] = {"traffic", *(reason.unlike for reason in unlike_reasons(subject, assumptions))}
     if f"{subject.engine} {subject.version}" not in calibration.versions or not subject.version:
         kinds.add("version")
-    # Expert-parallel degrees are not always recorded.
+    # Layouts are compared without expert-parallel degrees, which are not always recorded.
     if subject.layout and bare_key(subject.layout) not in calibration.layouts:
         kinds.add("layout")
     engines = [subject.engine] if subject.engine else calibration.engines
     if {subject_key(engine, subject.hardware, subject.model) for engine in engines}.isdisjoint(calibration.subjects):
-        # Find the property that was not measured at all, out of a combination that was not measured.
+        # If the combination was not measured, find the property that was not measured at all.
         parts = [set(names) for names in zip(*(key.split(STROKE) for key in calibration.subjects), strict=True)]
         if not parts or subject.model.name not in parts[2]:
             kinds.add("model")
@@ -338,15 +338,15 @@ class UnlikeReason(NamedTuple):
     """Reason why a query differs from the calibration data."""
 
     kind: str
-    """Kind of the reason; reasons of the same kind are grouped over several subjects."""
+    """Kind of the reason; messages group reasons of the same kind for several subjects."""
     text: str
-    """Reason as text for users, with the numbers."""
+    """Text of the reason for users, with numbers."""
     unlike: Unlike
-    """Property that cross-validation must leave out, so that its errors apply to the query."""
+    """Property by which cross-validation must exclude measurements, so that its errors apply to the query."""
 
 
 def outside(subject: Subject, assumptions: Assumptions) -> list[str]:
-    """Reasons why a query differs from the calibration data; empty if it does not.
+    """Texts of the reasons why a query is outside the calibration data; empty if it is inside.
 
     Parameters
     ----------
@@ -364,7 +364,7 @@ def outside(subject: Subject, assumptions: Assumptions) -> list[str]:
 
 
 def unlike_reasons(subject: Subject, assumptions: Assumptions) -> list[UnlikeReason]:
-    """Reasons why a query differs from the calibration data, as in :func:`outside`, with kind and property."""
+    """Reasons why a query is outside the calibration data, as in :func:`outside`, with kind and property."""
     if assumptions.calibration is None:
         return []
     calibration = assumptions.calibration
@@ -397,7 +397,7 @@ def _unknown(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReaso
 
 
 def _uncounted(model: ModelSpec) -> Iterator[UnlikeReason]:
-    """Unknown parts of a model."""
+    """Yield a reason for the unknown parts of a model, if it has any."""
     if model.unknown:
         names = [part.name for part in sorted(model.unknown, key=lambda part: -part.parameters)]
         listed = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
@@ -409,7 +409,7 @@ def _uncounted(model: ModelSpec) -> Iterator[UnlikeReason]:
 
 
 def _apart(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReason]:
-    """Kinds of parallelism that no measured instance of the model used; or the fact that no instance was measured."""
+    """Yield a reason for each kind of parallelism that no measured instance of the model used."""
     if calibration.parallel is None:
         return
     degrees, model = key_degrees(subject.layout), subject.model.name
@@ -424,7 +424,7 @@ def _apart(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReason]
 
 
 def unlike_layouts(layouts: Iterable[str], subject: Subject, calibration: Calibration) -> list[Subject]:
-    """Copies of a subject, one for each layout without measurements."""
+    """Return one copy of a subject for each layout without measurements."""
     alike = (subject._replace(layout=layout) for layout in dict.fromkeys(layouts))
     return [
         unlike
@@ -438,7 +438,7 @@ def _worded(text: str, unlike: Unlike) -> UnlikeReason:
 
 
 def _changed(subject: Subject) -> Iterator[UnlikeReason]:
-    """What-ifs that change the chip or the model. Measurements of the original do not apply to the changed one."""
+    """Yield reasons for changes of the chip or the model, because measurements apply only to the original."""
     parts: tuple[tuple[Unlike, HardwareSpec | ModelSpec], ...] = (
         ("hardware", subject.hardware),
         ("model", subject.model),
@@ -480,7 +480,7 @@ def _far(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReason]:
 
 
 def formats(model: ModelSpec, weights: str | None) -> str:
-    """Number format of most weights; for MoE models, the format of the experts."""
+    """Name of the number format of most weights; for MoE models, of the experts."""
     precision = Precision.of(model, weights)
     return precision.experts if model.mixtures else precision.weights
 
@@ -488,14 +488,14 @@ def formats(model: ModelSpec, weights: str | None) -> str:
 def margin(
     assumptions: Assumptions, quantity: Quantity, confidence: float, subjects: Iterable[Subject] = ()
 ) -> float | None:
-    """Factor by which a prediction must be better than an SLO, so that measured servers meet the SLO.
+    """Factor by which a prediction must be better than an SLO, so that a measured server meets the SLO.
 
     Parameters
     ----------
     assumptions : Assumptions
         Assumptions of the prediction.
     quantity : {'tpot', 'ttft', 'request', 'throughput'}
-        Quantity of the SLO, which is a maximum for times and a minimum for rates.
+        Quantity of the SLO; an SLO is a maximum for times and a minimum for rates.
     confidence : float
         Probability that the SLO is met, above 0.5 and at most 0.9 [1].
     subjects : iterable of Subject
@@ -504,8 +504,9 @@ def margin(
     Returns
     -------
     float or None
-        Quantile of measured / predicted at this probability [1]. The quantile is at least 1, so that a pessimistic bias
-        never loosens an SLO. None if the assumptions were not fitted to the quantity.
+        Factor [1]: quantile of measured / predicted times (or of predicted / measured rates) at the probability
+        ``confidence``, but at least 1. A pessimistic bias therefore never loosens an SLO. None if the assumptions were
+        not fitted to the quantity.
 
     Raises
     ------
@@ -520,12 +521,12 @@ def margin(
 
 
 def check_confidence(confidence: float) -> None:
-    """Check that the known errors support a confidence level.
+    """Reject a confidence level for which the quantile of prediction errors is unknown.
 
     Raises
     ------
     InputError
-        If it is not above 0.5 and at most 0.9.
+        If the confidence level is not above 0.5 and at most 0.9.
     """
     if not _EVEN < confidence <= LEVELS[-2]:
         raise InputError(
@@ -538,7 +539,7 @@ def check_confidence(confidence: float) -> None:
 def chance(
     assumptions: Assumptions, quantity: Quantity, slack: float, subjects: Iterable[Subject] = ()
 ) -> float | None:
-    """Probability that measured servers meet an SLO; it is the inverse function of :func:`margin`.
+    """Probability that a measured server meets an SLO; the inverse function of :func:`margin`.
 
     Parameters
     ----------
@@ -565,6 +566,6 @@ def chance(
 
 
 def _worse(errors: LeftOutErrors, quantity: Quantity) -> tuple[float, ...]:
-    """Quantiles of ln(measured / predicted) in the unfavorable direction, at the symmetric :data:`LEVELS` [1]."""
+    """Quantiles of ln(measured / predicted) for times, or ln(predicted / measured) for rates, at :data:`LEVELS` [1]."""
     quantiles = errors.spread.quantiles
     return tuple(-value for value in reversed(quantiles)) if quantity == "throughput" else tuple(quantiles)

@@ -1,4 +1,4 @@
-"""Arithmetic and cache size of attention, per layer."""
+"""Arithmetic and KV-cache size of attention, per layer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def mean_attended(cached: float, new: float, limit: float = float("inf")) -> flo
     new : float
         New tokens of the sequence in the step, at least 1 [tokens].
     limit : float
-        Largest number of attended tokens [tokens]: the size of a window, or of an indexer's selection.
+        Largest number of attended tokens [tokens]: the size of a sliding window, or of an indexer's selection.
 
     Returns
     -------
@@ -60,8 +60,8 @@ def mean_attended_in_chunks(cached: float, new: float, chunk: float) -> float:
     Notes
     -----
     Chunked attention of Llama 4, Meta (2025), ``attention_chunk_size`` of its config.json: the token at position p
-    attends to positions from chunk * floor(p / chunk). The sum has three parts: the rest of the first chunk, full
-    chunks, and the remainder.
+    attends to positions from chunk * floor(p / chunk). The sum over new tokens has three parts: the remainder of the
+    first chunk, full chunks, and the start of the last chunk.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def mean_attended_in_chunks(cached: float, new: float, chunk: float) -> float:
 
 
 def grouped_query_flop(query_heads: float, head_dim: float) -> float:
-    """Arithmetic of one layer, per pair of a new token and a cached token.
+    """Arithmetic of grouped-query attention in one layer, per pair of a new token and a cached token.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def latent_flop(query_heads: float, kv_rank: float, rope_head_dim: float) -> flo
 
     Notes
     -----
-    Section 3.1 of Erdil (2025). With ``rope_head_dim=0``, the result is its 4 c_k h.
+    Section 3.1 of Erdil (2025), whose 4 c_k h is the result for ``rope_head_dim=0``.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def latent_flop(query_heads: float, kv_rank: float, rope_head_dim: float) -> flo
 
 
 def decompression_flop(query_heads: float, kv_rank: float, nope_head_dim: float, value_head_dim: float) -> float:
-    """Arithmetic that decompresses the latent of one cached token in one layer.
+    """Arithmetic to compute keys and values from the latent of one cached token in one layer (MLA).
 
     Parameters
     ----------
@@ -171,8 +171,8 @@ def eight_bit_key_bytes(elements: float) -> float:
 
     Notes
     -----
-    Cache of the indexer, vLLM team (2026), ``vllm/model_executor/models/deepseek_v2.py`` at commit 002d607. A row has
-    head_dim + head_dim / 128 * 4 bytes.
+    Source: cache of the indexer in vLLM, ``vllm/model_executor/models/deepseek_v2.py`` at commit 002d607, vLLM team
+    (2026). A row of this cache has head_dim + head_dim / 128 * 4 bytes.
 
     Examples
     --------
@@ -211,7 +211,7 @@ def recurrence_flop(state_elements: float) -> float:
 def padded_attention_share(
     attended: npt.ArrayLike, width: npt.ArrayLike = np.inf, *, extra_tokens: npt.ArrayLike, extra_elements: float = 0.0
 ) -> Array:
-    """Work that determines the time of an attention kernel, divided by the necessary work.
+    """Work of an attention kernel including overheads such as partly filled tiles, divided by the necessary work.
 
     Parameters
     ----------
@@ -220,10 +220,10 @@ def padded_attention_share(
     width : array_like, shape (...)
         Width of a head's keys or values [1]; no effect if ``extra_elements`` is 0.
     extra_tokens : array_like, shape (...)
-        Overhead a0 of a sequence, or of a new prompt token [tokens]: partly filled tiles, and start and end of each
-        sum.
+        Overhead a0 of a sequence, or of a new prompt token, as equivalent tokens [tokens]: partly filled tiles, and the
+        start and end of each sum.
     extra_elements : float
-        Overhead x0 along the width of a head [1].
+        Overhead x0 along the width of a head, as equivalent elements [1].
 
     Returns
     -------
@@ -233,7 +233,7 @@ def padded_attention_share(
     Notes
     -----
     Time is linear in a + a0, as in :func:`inference_econ.formulas.grouped_matmul.padded_share`. docs/model/kernels.md
-    compares this with measured kernels.
+    compares the formula with measured kernels.
 
     Examples
     --------

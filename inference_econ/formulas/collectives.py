@@ -16,16 +16,16 @@ Shape = Literal["tree", "ring", "one_shot", "two_shot", "multicast"]
 
 
 class Protocol(NamedTuple):
-    """Constants of one method to run a collective: an NCCL protocol, or a kernel within one domain."""
+    """Constants of one implementation of collectives: an NCCL protocol, or a kernel within one link domain."""
 
     name: str
     """Display name, such as LL, LL128, Simple or one-shot."""
     base_seconds: float
     """Base time of a collective [s]."""
     rank_seconds: float
-    """Additional time for each further rank inside a domain [s]."""
+    """Additional time for each additional rank inside a link domain [s]."""
     domain_seconds: float
-    """Additional time for each doubling of the number of domains [s]; for a ring, for each domain."""
+    """Additional time for each doubling of the number of link domains [s]; for a ring, for each additional domain."""
     bandwidth_factor: float
     """Share of the link bandwidth that carries payload [1]."""
     shape: Shape = "tree"
@@ -33,16 +33,16 @@ class Protocol(NamedTuple):
     most_bytes: float = np.inf
     """Largest tensor for which the protocol is used [B]."""
     chain: float = np.inf
-    """Number of ranks in the chain for which ``rank_seconds`` was measured [1], see :func:`tree_seconds`."""
+    """Number of ranks per link domain for which ``rank_seconds`` was measured [1]; see :func:`tree_seconds`."""
 
 
 class CollectiveTime(NamedTuple):
     """Latency and transfer time of a collective."""
 
     latency_seconds: Array
-    """Latency [s], which does not depend on the size."""
+    """Latency [s], which does not depend on the size of the tensor."""
     bandwidth_seconds: Array
-    """Transfer time [s], which is proportional to the size."""
+    """Transfer time [s], which is proportional to the size of the tensor."""
     protocol: Indices
     """Index of the fastest protocol; -1 if nothing is sent."""
 
@@ -55,19 +55,19 @@ def mesh_share(ranks: npt.ArrayLike, domains: npt.ArrayLike, peers: float) -> Ar
     ranks, domains : array_like, shape (...)
         Number of ranks R, and number of link domains n over which they are evenly spread [1]; fractions are allowed.
     peers : float
-        Number P of other chips; an equal part of a chip's links leads to each [1].
+        Number P of other chips in the mesh [1]; an equal part of a chip's links leads to each of these chips.
 
     Returns
     -------
     ndarray, shape (...)
-        (R / n - 1) / P, at least one link and at most all of them [1].
+        (R / n - 1) / P [1], limited to the range from 1 / P (one link) to 1 (all links).
 
     Notes
     -----
     In an all-to-all, each chip sends each part directly to its receiver. The R/n - 1 links to the other members of the
-    domain therefore have equal traffic. An all-reduce by scatter and gather also has equal traffic, and so do rings:
-    the links of R chips form R - 1 rings, for all R except 4 and 6: Tillson (1980). No algorithm exceeds this
-    bandwidth. A point-to-point transfer is a group of two.
+    domain therefore have equal traffic. In an all-reduce by scatter and gather, and in rings, traffic is also equal on
+    these links. For all R except 4 and 6, the links of R chips form R - 1 rings, Tillson (1980). No algorithm reaches
+    more bandwidth. A point-to-point transfer is treated as a group of two chips.
 
     Examples
     --------
@@ -96,8 +96,8 @@ def transfer_seconds_per_byte(
         One-way bandwidth per rank, inside a domain and between domains [B/s]; ``inf`` is an infinitely fast link. An
         all-reduce moves every byte twice, so half of each bandwidth applies.
     overlap : bool
-        True if traffic inside and between domains overlaps (as in the published code). False if both kinds of traffic
-        run one after the other (as in eqs. (28) and (39)).
+        True if traffic inside domains overlaps with traffic between domains, as in the published code. False if traffic
+        between domains follows traffic inside domains, as in eqs. (28) and (39).
 
     Returns
     -------
@@ -106,7 +106,7 @@ def transfer_seconds_per_byte(
 
     Notes
     -----
-    Eqs. (26), (28), (39), (41) and (42) of Erdil (2025), with the n of the published code.
+    Eqs. (26), (28), (39), (41) and (42) of Erdil (2025), with the number of domains n of the published code.
     """
     size, groups = np.asarray(ranks, dtype=float), np.asarray(domains, dtype=float)
     per_rank = np.asarray(inside_bytes_per_second, dtype=float) / 2
@@ -127,7 +127,7 @@ def reduced_bytes(
     bytes_per_element: float,
     input_matrices: float = 1.0,
 ) -> Array:
-    """Bytes in the all-reduces of a forward pass, if chips sum the output of every matrix product in a layer.
+    """Total size of the all-reduces in a forward pass, if the output of every matrix product is all-reduced.
 
     Parameters
     ----------
@@ -150,8 +150,9 @@ def reduced_bytes(
     Notes
     -----
     Eqs. (25) and (43) of Erdil (2025): ((1 + 2 / g) h d_h + 2 d + d_ff) b L p with g = h / kv_heads. The terms are the
-    outputs of queries, keys and values, of the output projection, and of both sides of the feed-forward block. The
-    formula is valid for 2-D layouts. 1-D layouts sum only the outputs to the residual stream, 2 d.
+    outputs of the query, key and value projections, of the output projection, and of both matrix products of the
+    feed-forward block. The formula is valid for 2-D splits of the weight matrices. With 1-D splits, only the outputs to
+    the residual stream are all-reduced, 2 d.
 
     Examples
     --------
@@ -168,7 +169,7 @@ def reduced_bytes(
 
 
 def ring_reduce_seconds(size: npt.ArrayLike, ranks: npt.ArrayLike, bytes_per_second: float) -> Array:
-    """Transfer time of an all-reduce inside a domain.
+    """Transfer time of a ring all-reduce inside a link domain.
 
     Parameters
     ----------
@@ -177,7 +178,8 @@ def ring_reduce_seconds(size: npt.ArrayLike, ranks: npt.ArrayLike, bytes_per_sec
     ranks : array_like, shape (...)
         Number of chips in the all-reduce [1].
     bytes_per_second : float
-        Algorithm bandwidth of each chip in an all-reduce [B/s]: half of the one-way link, or a quarter under LL.
+        Algorithm bandwidth of each chip in an all-reduce [B/s]: half of the one-way link bandwidth, or a quarter under
+        the protocol LL.
 
     Returns
     -------
@@ -222,8 +224,8 @@ def transfer_seconds_per_byte_floor(
     Returns
     -------
     ndarray, shape (...)
-        Time per byte [s/B]. Inside a domain, a byte occupies the link for (1 - n / R) of its time, which grows with R
-        and falls with n.
+        Time per byte [s/B]. The traffic inside a domain is proportional to 1 - n / R, which grows with R and falls with
+        n.
     """
     inside = np.maximum(1.0 - domains[1] / ranks[0], 0.0) / (np.asarray(inside_bytes_per_second, dtype=float) / 2)
     between = (domains[0] - 1.0) / (ranks[1] * (between_bytes_per_second / 2))
@@ -239,7 +241,7 @@ def exchange_seconds_per_byte(
     crossing: npt.ArrayLike = 1.0,
     overlap: bool = True,
 ) -> Array:
-    """Time per byte that each rank sends over its own links in an all-to-all.
+    """Time of an all-to-all per byte that a rank sends, if each rank sends over its own links.
 
     Parameters
     ----------
@@ -248,10 +250,10 @@ def exchange_seconds_per_byte(
     inside_bytes_per_second, between_bytes_per_second : array_like, float
         One-way bandwidth per rank, inside a domain and between domains [B/s]; ``inf`` is an infinitely fast link.
     crossing : array_like, shape (...)
-        Bytes that cross between domains, divided by all bytes for other domains [1]. Remaining bytes are copied in the
-        receiving domain.
+        Bytes sent between domains, divided by all bytes that ranks of other domains receive [1]. The other bytes are
+        copies, which are made in the receiving domain.
     overlap : bool
-        True if both kinds of traffic overlap; False if they run one after the other.
+        True if traffic inside domains overlaps with traffic between domains; False if one follows the other.
 
     Returns
     -------
@@ -260,8 +262,9 @@ def exchange_seconds_per_byte(
 
     Notes
     -----
-    A rank sends R/n - 1 of R equal parts within its domain, and (n - 1) R/n parts to other domains. The split is item
-    22 of the differences to Erdil (2025). The code of the study divides by the ranks of a domain, as for an all-reduce.
+    A rank sends R/n - 1 of R equal parts within its domain, and (n - 1) R/n parts to other domains. This division of
+    the traffic is item 22 of the differences to Erdil (2025). The code of the study divides by the ranks of a domain,
+    as for an all-reduce.
     """
     size, groups = np.asarray(ranks, dtype=float), np.asarray(domains, dtype=float)
     elsewhere, share = (groups - 1.0) / groups, np.asarray(crossing, dtype=float)
@@ -284,14 +287,14 @@ def nccl_seconds(
     Parameters
     ----------
     kind : {'all_reduce', 'all_to_all', 'point_to_point'}
-        An all-reduce passes the tree twice. Collectives except all-reduces pass the tree once, with half of the
-        traffic.
+        Kind of collective. An all-reduce passes through NCCL's tree twice. Other collectives pass through the tree
+        once, with half of the traffic.
     ranks, domains : array_like, shape (...)
         Number of ranks, and number of link domains over which they extend [1].
     size_bytes : array_like, shape (...)
         Size of the tensor of one group of ranks [B].
     protocols : sequence of Protocol
-        Available protocols.
+        Protocols, of which the fastest is used.
     seconds_per_byte : array_like, shape (...)
         Result of :func:`transfer_seconds_per_byte` [s/B].
 
@@ -334,17 +337,18 @@ def nccl_floor(
     size_bytes : array_like, shape (...)
         Size of the smallest tensor of one group of ranks [B].
     protocols : sequence of Protocol
-        Available protocols.
+        Protocols, of which the fastest is used.
     seconds_per_byte : array_like, shape (...)
         Result of :func:`transfer_seconds_per_byte_floor` [s/B].
 
     Returns
     -------
     ndarray, shape (...)
-        Time [s]; 0 if there may be at most one rank. If each range is a single value, it equals :func:`nccl_seconds`.
+        Lower bound [s]; 0 if the range includes a single rank. If minimum and maximum are equal, the bound equals
+        :func:`nccl_seconds`.
     """
     per_domain = ranks[0] / domains[1]
-    # A chain is at least as long as the protocol's longest chain, or has all ranks of a domain.
+    # A chain has at least ``protocol.chain`` ranks, or all ranks of a domain.
     times = (
         time
         for protocol in protocols
@@ -426,7 +430,8 @@ def _each_protocol(
                 latency = tree_seconds(protocol, passes, ranks_per_domain * domains, domains)
             yield latency, transfer * (1.0 / protocol.bandwidth_factor)
         elif protocol.shape == "ring":
-            # Every step waits for its slowest hop. In each pass, one step per domain crosses to another domain.
+            # Every step of the ring waits for the slowest hop. In each pass, one step per domain crosses to another
+            # domain.
             crossings = np.where(domains > 1.0, passes * domains, 0.0)
             inside = np.maximum(passes * (ranks_per_domain * domains - 1.0) - crossings, 0.0)
             latency = inside * protocol.rank_seconds + crossings * protocol.domain_seconds + protocol.base_seconds
@@ -435,8 +440,8 @@ def _each_protocol(
             latency = (ranks_per_domain - 1.0) * protocol.rank_seconds + protocol.base_seconds
             possible = (domains <= 1.0) & np.less_equal(size_bytes, protocol.most_bytes)
             # Traffic divided by the traffic of a ring, which moves 2 (R - 1) / R of the tensor per rank. One-shot:
-            # every rank receives the tensors of all R - 1 others. Multicast: the switch adds and copies, so each rank
-            # sends its tensor only once.
+            # every rank receives the tensors of all R - 1 other ranks. Multicast: the switch adds and copies, so each
+            # rank sends its tensor only once.
             copies: Array | float = 1.0
             if protocol.shape == "one_shot":
                 copies = ranks_per_domain / 2.0
@@ -446,12 +451,12 @@ def _each_protocol(
 
 
 def tree_seconds(protocol: Protocol, passes: float, ranks: npt.ArrayLike, domains: npt.ArrayLike) -> Array:
-    """Latency of NCCL's tree: a chain through each domain, and a binary tree over the domains.
+    """Latency of NCCL's tree: a chain of ranks in each link domain, and a binary tree over the domains.
 
     Parameters
     ----------
     protocol : Protocol
-        Protocol with its longest chain [1] and its latencies [s].
+        Protocol, with its latencies [s] and its number of ranks per domain ``chain`` [1].
     passes : float
         Number of passes through the tree, p [1].
     ranks, domains : array_like, shape (...)
@@ -464,13 +469,13 @@ def tree_seconds(protocol: Protocol, passes: float, ranks: npt.ArrayLike, domain
 
     Notes
     -----
-    Eqs. (23) and (40) of Erdil (2025), with a correction. With these equations alone, a larger domain can take longer
-    than several smaller ones. Many small domains can also take less time than a few domains of the size for which
-    ``t_rank`` was measured.
+    Eqs. (23) and (40) of Erdil (2025), with a correction. Without the correction, a large domain can take longer than
+    several smaller domains with the same ranks. Many small domains can also take less time than a few domains of the
+    size for which ``t_rank`` was measured.
 
-    A longest chain of c ranks prevents both. A domain of more than c ranks is split into domains of at least c ranks if
-    this is faster. Domains of fewer than c ranks take at least the time of domains with c ranks, because a hop between
-    domains is not faster than one inside. L has its minimum at n = R ln(2) t_rank / t_domain.
+    The correction limits chains to c ranks (``chain``). A domain of more than c ranks is split into domains of at least
+    c ranks if this is faster. Domains of fewer than c ranks take at least the time of domains with c ranks, because a
+    hop between domains is not faster than a hop inside a domain. L has its minimum at n = R ln(2) t_rank / t_domain.
 
     Examples
     --------
@@ -504,7 +509,8 @@ def mesh_parts(
     Parameters
     ----------
     kind : {'all_reduce', 'all_to_all', 'point_to_point'}
-        An all-reduce goes around twice. Collectives except all-reduces go around once, with half of the traffic.
+        Kind of collective. In an all-reduce, data goes around the ring of chips twice. In other collectives, data goes
+        around once, with half of the traffic.
     ranks : array_like, shape (...)
         Number of ranks [1].
     size_bytes : array_like, shape (...)

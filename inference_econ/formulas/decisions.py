@@ -15,14 +15,14 @@ _DEGREE = 4
 
 
 class Estimate(NamedTuple):
-    """Mean of samples."""
+    """Mean of Monte-Carlo samples, with its standard error."""
 
     value: float
     """Mean, in the unit of the samples."""
     standard_error: float
     """Standard error, in the unit of the samples.
 
-    The formula is valid for plain Monte Carlo. For quasi-Monte-Carlo, it usually is an upper bound.
+    The standard error is valid for plain Monte Carlo. For quasi-Monte Carlo, it is usually an upper bound.
     """
 
 
@@ -32,12 +32,13 @@ def share(hits: Array) -> Estimate:
     Parameters
     ----------
     hits : ndarray, shape (n,)
-        1 if the condition holds, 0 otherwise [1].
+        1 for samples in which the condition holds, 0 for all other samples [1].
 
     Returns
     -------
     Estimate
-        Share, and its standard error [1]. The error is above 0 even if all samples agree.
+        Share, and its standard error [1]. The standard error is above 0 even if the condition holds in all samples, or
+        in none.
 
     Notes
     -----
@@ -65,11 +66,11 @@ def cheapest(costs: Array) -> Array:
     Returns
     -------
     ndarray, shape (..., d)
-        1 for the cheapest options, 0 for all other options, and 0 for all options if none is possible [1].
+        1 for the cheapest options and 0 for all other options; 0 for all options if no option is possible [1].
 
     Notes
     -----
-    The result is the complement of :func:`wrong_choice`, except if no option is possible.
+    The result is 1 - :func:`wrong_choice`, except if no option is possible.
 
     Examples
     --------
@@ -83,7 +84,7 @@ def cheapest(costs: Array) -> Array:
 
 
 def wrong_choice(costs: Array) -> Array:
-    """Loss that counts mistakes: 1 for an option if another option costs less.
+    """Loss of choosing each option: 1 if another option costs less, 0 otherwise.
 
     Parameters
     ----------
@@ -93,27 +94,27 @@ def wrong_choice(costs: Array) -> Array:
     Returns
     -------
     ndarray, shape (..., d)
-        Loss [1]; 0 for all options if none is possible.
+        Loss [1]; 0 for all options if no option is possible.
 
     Notes
     -----
-    Opportunity loss of decision analysis with the value 1 for any mistake: Raiffa and Schlaifer (1961).
+    Opportunity loss of decision analysis, with the loss 1 for every wrong choice: Raiffa and Schlaifer (1961).
     """
     some = np.isfinite(costs).any(axis=-1, keepdims=True)
     return np.asarray(np.where(some, 1.0 - cheapest(costs), 0.0))
 
 
 def value_of_knowing(values: Array, losses: Array, first_half: npt.NDArray[np.bool_]) -> Estimate:
-    """Expected loss that you avoid if you know one input before you choose (EVPPI). The remaining inputs stay unknown.
+    """Expected loss that you avoid if you know one input before you choose an option, and no other input (EVPPI).
 
     Parameters
     ----------
     values : ndarray, shape (n,)
-        Samples of the input, each as the share of samples with a lower value, 0 to 1 [1].
+        Ranks of the sampled input values, divided by the number of samples, 0 to 1 [1].
     losses : ndarray, shape (n, d)
-        Finite losses of d options: dollars [USD per 1e6 tokens], or mistakes [1].
+        Finite losses of d options: costs [USD per 1e6 tokens], or wrong choices [1].
     first_half : ndarray of bool, shape (n,)
-        Split of the samples into two independent halves [1]. Both halves must cover all values of the input.
+        True for one of two independent halves of the samples [1]. Both halves must cover the full range of the input.
 
     Returns
     -------
@@ -124,8 +125,9 @@ def value_of_knowing(values: Array, losses: Array, first_half: npt.NDArray[np.bo
     Notes
     -----
     The expected loss of each option is fitted as a polynomial of the input by least squares, as in Strong, Oakley and
-    Brennan (2014). The polynomials of one half choose the option. The samples of the other half evaluate the choice.
-    Noise of the polynomials therefore cannot appear as information, and the estimate is biased low.
+    Brennan (2014). The polynomials fitted to one half of the samples choose the option. The other half evaluates the
+    loss of this choice. Noise of the polynomials therefore does not appear as information, and the estimate is biased
+    low.
 
     Examples
     --------
@@ -149,7 +151,7 @@ def value_of_knowing_all(losses: Array) -> Estimate:
     Parameters
     ----------
     losses : ndarray, shape (n, d)
-        Finite losses of d options: dollars [USD per 1e6 tokens], or mistakes [1].
+        Finite losses of d options: costs [USD per 1e6 tokens], or wrong choices [1].
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Share of experts that the tokens of a batch use, and load imbalance."""
+"""Share of experts that the tokens of a batch use, and load imbalance between experts."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ def touched_fraction(sparsity: npt.ArrayLike, tokens: npt.ArrayLike, popularity_
     Returns
     -------
     ndarray, shape (...)
-        1 - (1 - 1/s)^n for equally popular experts, between 0 and 1 [1]. The share is less if experts differ in
-        popularity and there are several tokens.
+        1 - (1 - 1/s)^n for equally popular experts, between 0 and 1 [1]. For several tokens, the share is smaller if
+        experts differ in popularity.
 
     Notes
     -----
-    Eq. (22) of Erdil (2025) for equally popular experts. Unequal popularity is gamma-distributed. The
-    number of tokens of an expert is then negative-binomial (Greenwood and Yule, 1920): 1 - (1 + n ((1 - 1/s)^-c -
-    1))^(-1/c). For a single token, this is 1/s. Shared experts are not included, because every token uses them.
+    Eq. (22) of Erdil (2025) for equally popular experts. Unequal popularity is assumed to be gamma-distributed. The
+    number of tokens of an expert is then negative-binomial (Greenwood and Yule, 1920). The share is 1 - (1 + n ((1 -
+    1/s)^-c - 1))^(-1/c). For a single token, the share is 1/s. Shared experts are not included, because every token
+    uses them.
 
     Examples
     --------
@@ -51,7 +52,7 @@ def touched_fraction(sparsity: npt.ArrayLike, tokens: npt.ArrayLike, popularity_
 
 
 def expected_largest(count: npt.ArrayLike) -> Array:
-    """Expected excess of the largest of several independent, equally distributed values over their mean.
+    """Expected difference between the largest of several independent, equally distributed values and their mean.
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ def expected_largest(count: npt.ArrayLike) -> Array:
     Returns
     -------
     ndarray, shape (...)
-        Excess in standard deviations [1]; 0 for one value.
+        Difference in standard deviations [1]; 0 for one value.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Grouped matrix products of many experts: ratio of the computed to the necessary arithmetic."""
+"""Overhead of grouped matrix products of many experts, relative to the necessary arithmetic."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ def padded_share(
     extra_tokens: npt.ArrayLike,
     extra_elements: npt.ArrayLike,
 ) -> Array:
-    """Arithmetic that determines the time of a grouped product, divided by the necessary arithmetic.
+    """Arithmetic of a grouped product, including overheads such as partly filled tiles, over the necessary arithmetic.
 
     Parameters
     ----------
     tokens_per_expert : array_like, shape (...)
-        Mean number of tokens m of an expert that has any; above 0 [1].
+        Mean number of tokens m of an expert, over experts with tokens; above 0 [1].
     width, depth : array_like, shape (...)
         Number of columns n of an expert's matrix on one chip, and number of rows k that are summed over [1].
     extra_tokens : array_like, shape (...)
-        Overhead m0 of an expert [tokens]: the empty part of its last tile, and the work per tile.
+        Overhead m0 of an expert, as equivalent tokens [tokens]: the empty part of its last tile, and the work per tile.
     extra_elements : array_like, shape (...)
-        Overhead x0 along width and depth [1]: partly filled tiles, and the start and end of each tile's sum.
+        Overhead x0 along width and depth, as equivalent elements [1]: partly filled tiles, and the start and end of
+        each tile's sum.
 
     Returns
     -------
@@ -36,14 +37,15 @@ def padded_share(
 
     Notes
     -----
-    A product is computed in tiles. The last tile of an expert is half empty on average, which adds half a tile of rows
-    to every expert. Time is therefore linear in m + m0. Before a tile's sum over k, the load pipeline is filled; after
-    the sum, the result is written. Filling and writing each take the time of some elements of k. Tiles have a similar
-    overhead along n.
+    A matrix product is computed in tiles. The last tile of an expert is half empty on average, which adds half a tile
+    of rows to every expert. The time of the product is therefore linear in m + m0. Before a tile's sum over k, the load
+    pipeline is filled; after the sum, the result is written. Filling the pipeline and writing the result each take the
+    time of some elements of k. Tiles have a similar overhead along n.
 
-    The rate of large products is divided by this factor. The factor is also valid if experts have different numbers of
-    tokens, because the overhead occurs once per expert with tokens. Data: DeepGEMM's README (2025) reports 1,288
-    TFLOP/s for n = 4,096 and k = 7,168. At the same m, it reports 1,093 TFLOP/s for n = 7,168 and k = 2,048.
+    The achieved rate is the rate of large products divided by this ratio. The ratio is also valid if experts have
+    different numbers of tokens, because the overhead occurs once per expert with tokens. Data: DeepGEMM's README (2025)
+    reports 1,288 TFLOP/s for n = 4,096 and k = 7,168. At the same m, the README reports 1,093 TFLOP/s for n = 7,168 and
+    k = 2,048.
 
     Examples
     --------

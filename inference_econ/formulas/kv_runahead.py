@@ -1,8 +1,9 @@
-"""Prefill of one prompt on several processes: a chain that forwards the KV cache, compared with all-gathers.
+"""Prefill of one prompt on several processes: a prefill chain that forwards the KV cache, or all-gathers.
 
-The chain is KV-Runahead of Cho, Rastegari and Naik, ICML (2024). A process computes the keys and values of its part of
-the prompt, layer by layer. A process appends its keys and values to those from its predecessor, and sends all of them
-to the next process while it continues computing. The last process has the full prompt and produces the first token.
+The prefill chain is KV-Runahead of Cho, Rastegari and Naik, ICML (2024). Each process computes the keys and values of
+one part of the prompt, layer by layer. The process appends its keys and values to the keys and values of all earlier
+parts, and sends the result to the next process while computation continues. The last process has the KV cache of the
+full prompt and produces the first token.
 """
 
 from __future__ import annotations
@@ -19,20 +20,20 @@ from inference_econ._types import Array
 
 ArrayLike = npt.ArrayLike
 
-#: If a stride improves the partition by less than the first number, the search uses a finer stride. The second number
-#: is the finest stride. Both are shares of the total [1].
+#: Smallest improvement of the time for which the search repeats a stride, as a share of the time; and finest stride, as
+#: a share of the prompt [1].
 _GAIN, _FINEST = 5e-4, 1.0 / 1024.0
-#: Number of iterations that balance the parts [1].
+#: Number of iterations that balance the parts of a prompt [1].
 _BALANCING = 60
 
 
 class LayerWork(NamedTuple):
-    """Arithmetic and cache of one layer."""
+    """Arithmetic and KV-cache size of one layer, and number of layers."""
 
     layers: int
     """Number of layers [1]."""
     projection_flop: float
-    """Arithmetic of one token for queries, keys and values; it comes before the cache is needed [FLOP]."""
+    """Arithmetic of one token for the query, key and value projections, before the KV cache is needed [FLOP]."""
     other_flop: float
     """Arithmetic of one token for the output projection and the feed-forward block [FLOP]."""
     pair_flop: float
@@ -42,14 +43,14 @@ class LayerWork(NamedTuple):
 
 
 class ProcessRates(NamedTuple):
-    """Rates of one process, and of its link to the next."""
+    """Compute rates of one process, and rates of its link to the next process."""
 
     matmul_flops_per_second: float
     """Sustained rate of matrix multiplications [FLOP/s]."""
     attention_flops_per_second: float
-    """Sustained rate of attention [FLOP/s]. The rate is lower for unfused kernels, which write scores to memory."""
+    """Sustained rate of attention [FLOP/s]; it is lower for unfused kernels, which write attention scores to memory."""
     overhead_seconds: float
-    """Minimum time of a layer, for kernel launches [s]. Launches overlap with the work of the chip."""
+    """Minimum time of a layer: its kernel launches, which overlap with the work of the chip [s]."""
     link_bytes_per_second: float
     """One-way bandwidth to the next process [B/s]."""
     link_latency: float
@@ -57,24 +58,24 @@ class ProcessRates(NamedTuple):
 
 
 def layer_seconds(work: LayerWork, machine: ProcessRates, tokens: ArrayLike, context: ArrayLike) -> tuple[Array, Array]:
-    """Time of one layer for a part of a prompt, before and after the cache of other processes is needed.
+    """Time of one layer for a part of a prompt: before the KV cache of earlier parts is needed, and after it arrives.
 
     Parameters
     ----------
     work : LayerWork
-        One layer [1].
+        Arithmetic and KV-cache size of a layer [1].
     machine : ProcessRates
-        Rates of a process [1].
+        Compute and link rates of a process [1].
     tokens : array_like, shape (...)
         Tokens of the part [tokens].
     context : array_like, shape (...)
-        Number of keys that every token is multiplied with, including masked ones [tokens].
+        Number of keys by which the query of every token is multiplied, including masked keys [tokens].
 
     Returns
     -------
     (ndarray, ndarray), each of shape (...)
-        Time before the cache is needed: projections to queries, keys and values [s]. Time after it: attention, output
-        projection and feed-forward block [s].
+        Time before the KV cache is needed: projections to queries, keys and values [s]. Time after the KV cache
+        arrives: attention, output projection and feed-forward block [s].
 
     Notes
     -----
@@ -92,14 +93,14 @@ def layer_seconds(work: LayerWork, machine: ProcessRates, tokens: ArrayLike, con
 
 
 def single_seconds(work: LayerWork, machine: ProcessRates, context: ArrayLike) -> Array:
-    """Time to the first token on one process.
+    """Time to the first token if one process runs the full prefill.
 
     Parameters
     ----------
     work : LayerWork
-        The layers [1].
+        Arithmetic and KV-cache size of the layers [1].
     machine : ProcessRates
-        Rates of the process [1].
+        Compute and link rates of the process [1].
     context : array_like, shape (...)
         Prompt length [tokens].
 
@@ -110,7 +111,7 @@ def single_seconds(work: LayerWork, machine: ProcessRates, context: ArrayLike) -
 
     Notes
     -----
-    Equal to :func:`chain_seconds` with one process.
+    The time equals :func:`chain_seconds` with one process.
 
     Examples
     --------
@@ -129,13 +130,13 @@ def all_gather_seconds(work: LayerWork, machine: ProcessRates, context: ArrayLik
     Parameters
     ----------
     work : LayerWork
-        The layers [1].
+        Arithmetic and KV-cache size of the layers [1].
     machine : ProcessRates
-        Rates of each process [1].
+        Compute and link rates of each process [1].
     context : array_like, shape (...)
         Prompt length [tokens].
     processes : int
-        Number of equal parts [1].
+        Number of processes with equal parts of the prompt [1].
 
     Returns
     -------
@@ -144,8 +145,8 @@ def all_gather_seconds(work: LayerWork, machine: ProcessRates, context: ArrayLik
 
     Notes
     -----
-    Tensor and sequence parallelism as in section 3 of Cho et al. (2024). Processes multiply their queries with all
-    keys. All processes wait for a ring all-gather of (p - 1) / p of the layer's cache.
+    Tensor and sequence parallelism as in section 3 of Cho et al. (2024). Each process multiplies its queries by all
+    keys of the prompt. All processes wait for a ring all-gather of (p - 1) / p of the layer's keys and values.
 
     Examples
     --------
@@ -161,14 +162,14 @@ def all_gather_seconds(work: LayerWork, machine: ProcessRates, context: ArrayLik
 
 
 def chain_seconds(work: LayerWork, machine: ProcessRates, partition: ArrayLike) -> Array:
-    """Time to the first token with a chain of processes, each of which forwards the KV cache to the next.
+    """Time to the first token with a prefill chain, in which each process forwards the KV cache to the next process.
 
     Parameters
     ----------
     work : LayerWork
-        The layers [1].
+        Arithmetic and KV-cache size of the layers [1].
     machine : ProcessRates
-        Rates of each process [1].
+        Compute and link rates of each process [1].
     partition : array_like, shape (..., processes)
         Number of tokens in each process, in prompt order [tokens].
 
@@ -179,13 +180,13 @@ def chain_seconds(work: LayerWork, machine: ProcessRates, partition: ArrayLike) 
 
     Notes
     -----
-    Process i starts the attention of a layer when it has the keys and values of all processes up to i. Process i
-    forwards all keys and values as soon as the link has sent the previous layer. Source: section 4 of Cho et al.
-    (2024), with transfers that overlap with computation; see :func:`handed_on_seconds`.
+    Process i starts the attention of a layer when it has the keys and values of processes 1 to i. Process i forwards
+    these keys and values as soon as its link has sent the previous layer. Source: section 4 of Cho et al. (2024), with
+    transfers that overlap with computation; see :func:`handed_on_seconds`.
 
     Examples
     --------
-    With two halves, the second process waits 5 s for the first half of each layer's cache.
+    With two equal parts, the transfer of the first part's keys and values takes 5 s per layer.
 
     >>> work = LayerWork(2, projection_flop=3.0, other_flop=5.0, pair_flop=1.0, kv_bytes=4.0)
     >>> float(chain_seconds(work, ProcessRates(10.0, 100.0, 0.0, 8.0, 0.0), [10, 10]))
@@ -199,16 +200,16 @@ def chain_seconds(work: LayerWork, machine: ProcessRates, partition: ArrayLike) 
 
 
 def handed_on_seconds(before: ArrayLike, after: ArrayLike, hand_over: ArrayLike, layers: int) -> Array:
-    """Time of a chain of processes if each needs data from its predecessor in every layer.
+    """Time of a prefill chain, in which each process needs data from the previous process in every layer.
 
     Parameters
     ----------
     before, after : array_like, shape (..., processes)
-        Time of one layer before and after the data is needed [s].
+        Time of one layer before the data is needed, and time after the data arrives [s].
     hand_over : array_like, shape (..., processes)
         Transfer time per layer on the link to each process [s]; ignored for the first process.
     layers : int
-        Number of equal layers [1].
+        Number of layers, which are assumed to be equal [1].
 
     Returns
     -------
@@ -217,13 +218,14 @@ def handed_on_seconds(before: ArrayLike, after: ArrayLike, hand_over: ArrayLike,
 
     Notes
     -----
-    Let b, a and h be the three times, and t = b + a. Process i starts its second part of layer l at
-    r_i(l) = max(r_i(l - 1) + t_i, q_i(l)). Process i has received layer l at
-    q_i(l) = max(r_{i-1}(l), q_i(l - 1)) + h_i. The recursion is the longest path through a grid of layers by processes
-    and links: Baccelli et al., Synchronization and Linearity (1992).
+    Let b, a and h be the times ``before``, ``after`` and ``hand_over``, and let t = b + a. Process i starts its second
+    part of layer l at r_i(l) = max(r_i(l - 1) + t_i, q_i(l)). Process i has received layer l at q_i(l) =
+    max(r_{i-1}(l), q_i(l - 1)) + h_i. The recursion is the longest path through a grid of layers by processes and
+    links: Baccelli et al., Synchronization and Linearity (1992).
 
-    A path starts at some process s and crosses each later link once. L - 1 further steps of the path are where a step
-    takes longest. The end is a_last + max over s of [b_s + sum of h after s + (L - 1) max(t from s on, h after s)].
+    A path starts at some process s and crosses each later link once. The path repeats the longest layer or transfer L -
+    1 times. The last process ends at a_last + max over s of [b_s + sum of h after s + (L - 1) max(t from s on, h after
+    s)].
 
     Examples
     --------
@@ -235,7 +237,7 @@ def handed_on_seconds(before: ArrayLike, after: ArrayLike, hand_over: ArrayLike,
     first, second = np.broadcast_arrays(np.asarray(before, dtype=float), np.asarray(after, dtype=float))
     links = np.broadcast_to(np.asarray(hand_over, dtype=float), first.shape).copy()
     links[..., 0] = 0.0
-    # For each process and all later ones: the sum of the later link times, and the longest step.
+    # For each process as the start of the path: the sum of the later link times, and the longest step on the path.
     behind = links.sum(axis=-1, keepdims=True) - np.cumsum(links, axis=-1)
     steps = np.maximum.accumulate((first + second)[..., ::-1], axis=-1)[..., ::-1]
     crossed = np.maximum.accumulate(links[..., ::-1], axis=-1)[..., ::-1]
@@ -245,24 +247,24 @@ def handed_on_seconds(before: ArrayLike, after: ArrayLike, hand_over: ArrayLike,
 
 
 def gathered_over_handed(partition: ArrayLike) -> Array:
-    """Bytes that all-gathers move, divided by the bytes that a chain forwards.
+    """Bytes that all-gathers move, divided by the bytes that a prefill chain forwards.
 
     Parameters
     ----------
     partition : array_like, shape (..., processes)
-        Number of tokens in each process of the chain, at least two processes, in prompt order [tokens].
+        Number of tokens in each process of the prefill chain, in prompt order [tokens]; at least two processes.
 
     Returns
     -------
     ndarray, shape (...)
-        Ratio [1].
+        Ratio of traffic [1].
 
     Notes
     -----
-    A ring all-gather of C tokens over p processes moves keys and values of (p - 1) C tokens in every layer. A chain
-    moves the keys and values of all earlier tokens to each process. With equal parts, these are (p - 1) C / 2 tokens,
-    half of an all-gather for any number of processes. Section 8.1 of a summary of Cho et al. (2024) states O(C d) for
-    all-gathers and O(C d / p) for a chain.
+    A ring all-gather of C tokens over p processes moves keys and values of (p - 1) C tokens in every layer. A prefill
+    chain moves the keys and values of all earlier tokens to each process. With equal parts, the prefill chain moves the
+    keys and values of (p - 1) C / 2 tokens, half of the traffic of an all-gather for any p. By contrast, section 8.1 of
+    a summary of Cho et al. (2024) states O(C d) for all-gathers and O(C d / p) for a chain.
 
     Examples
     --------
@@ -291,7 +293,7 @@ def even_partition(context: float, processes: int) -> Array:
 
     Notes
     -----
-    The partition without load balancing in Cho et al. (2024), KVR-E.
+    Equal parts are the partition KVR-E of Cho et al. (2024), without load balancing.
 
     Examples
     --------
@@ -302,14 +304,14 @@ def even_partition(context: float, processes: int) -> Array:
 
 
 def searched_partition(work: LayerWork, machine: ProcessRates, context: float, processes: int) -> Array:
-    """Split a prompt so that the time to the first token is minimal.
+    """Split a prompt over the processes of a prefill chain so that the time to the first token is minimal.
 
     Parameters
     ----------
     work : LayerWork
-        The layers [1].
+        Arithmetic and KV-cache size of the layers [1].
     machine : ProcessRates
-        Rates of each process [1].
+        Compute and link rates of each process [1].
     context : float
         Prompt length [tokens].
     processes : int
@@ -326,7 +328,7 @@ def searched_partition(work: LayerWork, machine: ProcessRates, context: float, p
     parts, and repeats the best move of one stride of tokens until no move gains 0.05 %. The search then halves the
     stride, down to 1/1024 of the prompt. A move takes tokens from one process, or from the first processes, and gives
     them to another process, or to the last processes. If kernel launches limit the time, many partitions are equally
-    good, and the equal one is kept.
+    good, and the result is the equal partition.
 
     Examples
     --------
@@ -340,18 +342,18 @@ def searched_partition(work: LayerWork, machine: ProcessRates, context: float, p
 def best_partition(
     seconds: Callable[[Array], Array], context: float, processes: int, start: Array | None = None
 ) -> Array:
-    """Split a prompt so that a given time is minimal, by local moves.
+    """Split a prompt so that a time function of the parts is minimal, by local search.
 
     Parameters
     ----------
     seconds : callable
-        Time as a function of the tokens of each process, shapes (..., processes) and (...) [s].
+        Function from the tokens of all processes, shape (..., processes), to a time, shape (...) [s].
     context : float
         Prompt length [tokens].
     processes : int
         Number of parts [1].
     start : ndarray, shape (processes,), optional
-        Initial parts [tokens]; equal by default.
+        Initial parts [tokens]; equal parts by default.
 
     Returns
     -------
@@ -360,7 +362,7 @@ def best_partition(
 
     Notes
     -----
-    Uses the grid search of :func:`searched_partition`.
+    The search is the grid search of :func:`searched_partition`.
 
     Examples
     --------
@@ -369,7 +371,8 @@ def best_partition(
     """
     best = even_partition(context, processes) if start is None else start
     least = float(seconds(best))
-    # A move goes from one process, or from all processes up to one, to another process, or to all processes after it.
+    # A move takes tokens from one process, or from the first processes, and gives them to another process, or to the
+    # last processes.
     unit, ranks = np.eye(processes), np.arange(processes)
     pairs = [unit[taker] - unit[giver] for giver, taker in permutations(range(processes), 2)]
     splits = [np.where(ranks < cut, 1.0 / cut, -1.0 / (processes - cut)) for cut in range(1, processes)]
@@ -387,7 +390,7 @@ def best_partition(
 
 
 def balanced_partition(seconds: Callable[[Array], Array], context: float, processes: int) -> Array:
-    """Split a prompt so that all parts take the same time.
+    """Split a prompt so that all parts take equal time.
 
     Parameters
     ----------
@@ -402,12 +405,12 @@ def balanced_partition(seconds: Callable[[Array], Array], context: float, proces
     Returns
     -------
     ndarray, shape (processes,)
-        Number of tokens in each part [tokens]. The parts are optimal for a chain with infinitely fast links.
+        Number of tokens in each part [tokens]. The parts are optimal for a prefill chain with infinitely fast links.
 
     Notes
     -----
-    Section 4 of Cho et al. (2024) searches for this balance. In each of 60 iterations, every part is multiplied by the
-    square root of (mean time / time of the part).
+    Section 4 of Cho et al. (2024) searches for the balanced partition. In each of 60 iterations, every part is
+    multiplied by the square root of (mean time / time of the part).
 
     Examples
     --------
@@ -423,14 +426,14 @@ def balanced_partition(seconds: Callable[[Array], Array], context: float, proces
 
 
 def interpolated_partition(contexts: ArrayLike, partitions: ArrayLike, context: float) -> Array:
-    """Split a prompt by interpolation between the known splits of longer and shorter prompts.
+    """Split a prompt by interpolation between known partitions of longer and shorter prompts.
 
     Parameters
     ----------
     contexts : array_like, shape (n,)
         Prompt lengths with known partitions, ascending [tokens].
     partitions : array_like, shape (n, processes)
-        Parts for each of these lengths, from :func:`searched_partition` [tokens].
+        Partition of each known prompt length, from :func:`searched_partition` [tokens].
     context : float
         Prompt length [tokens]. Outside the known range, the shares of the nearest known length are used.
 
@@ -441,7 +444,8 @@ def interpolated_partition(contexts: ArrayLike, partitions: ArrayLike, context: 
 
     Notes
     -----
-    The lookup table KVR-P of Cho et al. (2024), with linear interpolation of the shares of the prompt.
+    The method is the lookup table KVR-P of Cho et al. (2024), with linear interpolation of the parts' shares of the
+    prompt.
 
     Examples
     --------

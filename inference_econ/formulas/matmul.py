@@ -16,13 +16,13 @@ def balanced_split(rows: float, columns: float, ranks: npt.ArrayLike) -> tuple[A
     rows, columns : float
         Shape of the weight matrix [1].
     ranks : array_like, shape (...)
-        Number of accelerators, each with one piece, at least 1 [1].
+        Number of accelerators, each with one piece of the matrix, at least 1 [1].
 
     Returns
     -------
     (ndarray, ndarray), each of shape (...)
-        Number of copies of each element of the column side, and of each element of the row side, over all ranks [1].
-        The product of both is ``ranks``, and neither is below 1.
+        Number of ranks that read or write each element of the column side, and of the row side [1]. The product of both
+        numbers is ``ranks``, and each is at least 1.
 
     Notes
     -----
@@ -35,19 +35,20 @@ def balanced_split(rows: float, columns: float, ranks: npt.ArrayLike) -> tuple[A
 
 
 def unbalanced_split(rows: float, columns: float, ranks: npt.ArrayLike) -> tuple[Array, Array]:
-    """Number of copies of both sides, by the rule that the published code had until 22 May 2025.
+    """Number of ranks per input and output element, by the rule of the published code until 22 May 2025.
 
     Parameters
     ----------
     rows, columns : float
         Shape of the weight matrix [1].
     ranks : array_like, shape (...)
-        Number of accelerators, each with one piece, at least 1 [1].
+        Number of accelerators, each with one piece of the matrix, at least 1 [1].
 
     Returns
     -------
     (ndarray, ndarray), each of shape (...)
-        Number of copies of the column side, and of the row side [1]; their product may exceed ``ranks``.
+        Number of ranks that read or write each element of the column side, and of the row side [1]. The product of both
+        numbers may exceed ``ranks``.
 
     Notes
     -----
@@ -60,14 +61,14 @@ def unbalanced_split(rows: float, columns: float, ranks: npt.ArrayLike) -> tuple
 
 
 def single_copy(rows: float, columns: float, ranks: npt.ArrayLike) -> tuple[Array, Array]:
-    """Rule with one copy of every input and output element, for any number of ranks.
+    """Rule by which one rank reads or writes each input and output element, for any number of ranks.
 
     Parameters
     ----------
     rows, columns : float
         Shape of the weight matrix [1]; it has no effect.
     ranks : array_like, shape (...)
-        Number of accelerators, each with one piece [1].
+        Number of accelerators, each with one piece of the matrix [1].
 
     Returns
     -------
@@ -83,7 +84,7 @@ def single_copy(rows: float, columns: float, ranks: npt.ArrayLike) -> tuple[Arra
     return ones, ones
 
 
-#: Rules by their name in the assumptions.
+#: Rules for the split of weight matrices, by their name in the assumptions.
 SPLITS = {"balanced": balanced_split, "unbalanced": unbalanced_split, "single_copy": single_copy}
 
 
@@ -95,7 +96,7 @@ def activation_elements_per_token(rows: float, columns: float, ranks: npt.ArrayL
     rows, columns : float
         Shape of the weight matrix [1].
     ranks : array_like, shape (...)
-        Number of accelerators, each with one piece [1].
+        Number of accelerators, each with one piece of the matrix [1].
     split : str
         A key of :data:`SPLITS`.
 
@@ -106,7 +107,8 @@ def activation_elements_per_token(rows: float, columns: float, ranks: npt.ArrayL
 
     Notes
     -----
-    Section 3.6 of Erdil (2025), eq. (35), with the copies of the published code.
+    Section 3.6 of Erdil (2025), eq. (35). The factors t1 and t2 are from the published code: elements that several
+    ranks read or write.
 
     Examples
     --------

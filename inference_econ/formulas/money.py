@@ -1,4 +1,4 @@
-"""Costs of a chip-hour and of tokens, and preferences of buyers."""
+"""Costs of a chip-hour and of tokens, and preferences of buyers between speed and cost."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def dollars_per_million_tokens(
     seconds_per_token : array_like, shape (...)
         Time between two tokens of one user [s].
     batch : array_like, shape (...)
-        Number of concurrent users [1]. If you know the throughput instead, set the time to one second and the batch to
-        the tokens per second.
+        Number of concurrent users [1]. For a known throughput, set ``seconds_per_token`` to 1 and ``batch`` to the
+        throughput.
     dollars_per_accelerator_hour : float
         Price [USD/h].
 
@@ -67,7 +67,7 @@ def preference(tokens_per_second: npt.ArrayLike, dollars_per_million: npt.ArrayL
     Returns
     -------
     ndarray, shape (...)
-        speed^a / cost [1]; only ratios of these values have a meaning.
+        speed^a / cost [1]; only ratios of these values are meaningful.
 
     Notes
     -----
@@ -78,18 +78,19 @@ def preference(tokens_per_second: npt.ArrayLike, dollars_per_million: npt.ArrayL
 
 
 class Exponents(NamedTuple):
-    """Range of exponents for which a buyer chooses each point (see :func:`preference`); both of shape (n,) [1]."""
+    """Range of the exponent of :func:`preference` for which a buyer chooses each point, in arrays of shape (n,) [1]."""
 
     low: Array
-    """Lower limit, at least 0. Below it, a slower point is preferred."""
+    """Lower end of the range, at least 0; at smaller exponents, the buyer prefers a slower point."""
     high: Array
-    """Upper limit, above which a faster point is preferred. The limit is infinite for the fastest point, and below
-    ``low`` if no exponent selects the point.
+    """Upper end of the range; at larger exponents, the buyer prefers a faster point.
+
+    The upper end is infinite for the fastest point, and below ``low`` if no exponent selects the point.
     """
 
 
 def revealed_exponents(tokens_per_second: npt.ArrayLike, dollars_per_million: npt.ArrayLike) -> Exponents:
-    """Revealed preference: range of exponents for which a buyer prefers no other point to a given one.
+    """Revealed preference: range of the exponent of :func:`preference` for which a buyer chooses each point.
 
     Parameters
     ----------
@@ -101,18 +102,18 @@ def revealed_exponents(tokens_per_second: npt.ArrayLike, dollars_per_million: np
     Returns
     -------
     Exponents
-        Interval for every point [1]; it is empty (``high < low``) if no such buyer chooses the point.
+        Range of the exponent for every point [1]; the range is empty (``high < low``) if no exponent selects the point.
 
     Raises
     ------
     InputError
-        If lengths differ, there are no points, or a number is not positive.
+        If the arrays differ in length or are empty, or if a number is not positive.
 
     Notes
     -----
     Eq. (45) of Erdil (2025), solved for the exponent. speed^a / price is largest if a is between two slopes of
     ln(price) over ln(speed). The exponent a is at least the slope to every slower point, and at most the slope to every
-    faster point. If points have equal speed, only the cheapest of them can be chosen.
+    faster point. If several points have equal speed, a buyer can choose only the cheapest of these points.
 
     Examples
     --------
@@ -134,22 +135,22 @@ def revealed_exponents(tokens_per_second: npt.ArrayLike, dollars_per_million: np
 
 
 class HourCostByCause(NamedTuple):
-    """Cost per hour of use of one accelerator, by cause; every field has the shape of the inputs [USD/h]."""
+    """Cost per hour of use of one owned accelerator, by cause; every field has the shape of the inputs [USD/h]."""
 
     depreciation: Array
     """Depreciation: purchase price divided by the hours of use in its lifetime."""
     capital: Array
-    """Interest on the remaining value."""
+    """Interest on the remaining value of the accelerator."""
     operations: Array
     """Staff, space and repairs: a yearly share of the purchase price."""
     accelerator_energy: Array
     """Electricity of the accelerator, including cooling."""
     host_energy: Array
-    """Electricity of its share of host and network, including cooling and idle hours."""
+    """Electricity of the accelerator's share of host and network, including cooling and idle hours."""
 
     @property
     def total(self) -> Array:
-        """Sum of the parts [USD/h]."""
+        """Total cost per hour of use [USD/h]."""
         return np.asarray(sum(self[1:], start=self[0]))
 
 
@@ -157,9 +158,9 @@ class Power(NamedTuple):
     """Power that an accelerator draws, and the price of electricity."""
 
     board_watts: npt.ArrayLike = 0.0
-    """Power of the accelerator at work [W]. An idle accelerator is assumed to draw none."""
+    """Power of the accelerator while it works [W]; an idle accelerator is assumed to draw no power."""
     host_watts: npt.ArrayLike = 0.0
-    """Power of its share of host and network, which is drawn at all hours [W]."""
+    """Power of the accelerator's share of host and network, which is drawn at all hours [W]."""
     pue: npt.ArrayLike = 1.0
     """Power of the facility divided by the power of its servers, at least 1 [1]."""
     dollars_per_kwh: npt.ArrayLike = 0.0
@@ -178,7 +179,7 @@ def accelerator_hour_cost(
     yearly_operations: npt.ArrayLike = 0.0,
     cost_of_capital: npt.ArrayLike = 0.0,
 ) -> HourCostByCause:
-    """Cost of an hour in which a purchased accelerator does paid work.
+    """Cost per hour of use of a purchased accelerator: total cost divided by the hours in which it works.
 
     Parameters
     ----------
@@ -198,7 +199,7 @@ def accelerator_hour_cost(
     Returns
     -------
     HourCostByCause
-        Parts [USD/h]; their sum is ``total``.
+        Cost by cause [USD/h]; the sum is ``total``.
 
     Raises
     ------
@@ -208,8 +209,9 @@ def accelerator_hour_cost(
 
     Notes
     -----
-    The owner makes equal yearly payments of an annuity, P r / (1 - (1 + r)^-n). P / n of each is depreciation, and the
-    rest is capital. The breakdown follows the chapter on costs of Barroso, Hoelzle and Ranganathan (2018).
+    The owner makes equal yearly payments of an annuity, P r / (1 - (1 + r)^-n). P / n of each payment is depreciation,
+    and the remainder is the cost of capital. The breakdown follows the chapter on costs of Barroso, Hoelzle and
+    Ranganathan (2018).
 
     Examples
     --------
@@ -225,7 +227,7 @@ def accelerator_hour_cost(
     share = _known("utilisation", utilisation, above=0.0, most=1.0)
     rate = _known("cost_of_capital", cost_of_capital)
     hours = _HOURS_PER_YEAR * share
-    # First per hour of clock time, then per hour of work.
+    # Costs are first calculated per hour of clock time, and then divided by ``utilisation``.
     dollars_per_watt = _known("pue", power.pue, least=1.0) * _known("dollars_per_kwh", power.dollars_per_kwh) / 1e3
     with np.errstate(divide="ignore", invalid="ignore"):
         payment = rate / -np.expm1(-years * np.log1p(rate))
@@ -242,7 +244,7 @@ def accelerator_hour_cost(
 
 
 def dollars_per_second(accelerators: npt.ArrayLike, dollars_per_accelerator_hour: npt.ArrayLike) -> Array:
-    """Price of an instance per second.
+    """Price of an instance per second [USD/s].
 
     Parameters
     ----------
@@ -258,7 +260,7 @@ def dollars_per_second(accelerators: npt.ArrayLike, dollars_per_accelerator_hour
 
     Notes
     -----
-    The price of an instance in eq. (2) of Erdil (2025).
+    The price of an instance is a factor of eq. (2) of Erdil (2025).
 
     Examples
     --------
@@ -269,7 +271,7 @@ def dollars_per_second(accelerators: npt.ArrayLike, dollars_per_accelerator_hour
 
 
 def dollars_per_million(dollars: npt.ArrayLike, tokens: npt.ArrayLike) -> Array:
-    """Cost per million tokens, if a cost is divided over a number of tokens.
+    """Cost per million tokens, for a total cost and a number of tokens.
 
     Parameters
     ----------
@@ -326,7 +328,7 @@ def joules_per_token(watts: npt.ArrayLike, accelerators: npt.ArrayLike, tokens_p
 
 
 class Bill(NamedTuple):
-    """Parts of a cost by kind of token; every field has the shape of the cost."""
+    """Division of a total cost by kind of token; every field has the shape of the cost."""
 
     input: Array
     """Cost of prefilled prompt tokens [USD]."""
@@ -339,7 +341,7 @@ class Bill(NamedTuple):
 def allocate(
     bill: npt.ArrayLike, input_seconds: npt.ArrayLike, cached_seconds: npt.ArrayLike, output_seconds: npt.ArrayLike
 ) -> Bill:
-    """Divide a cost over the kinds of tokens, in proportion to accelerator time.
+    """Divide a total cost between input, cached input and output tokens, in proportion to accelerator time.
 
     Parameters
     ----------
@@ -377,9 +379,9 @@ def allocate(
 def _known(
     name: str, values: npt.ArrayLike, *, least: float = 0.0, above: float | None = None, most: float = np.inf
 ) -> Array:
-    """Convert values to an array, and check that they are finite and within limits.
+    """Convert values to an array; reject values that are not finite or not within limits.
 
-    ``above`` excludes the limit itself.
+    Values must be above ``above``, and from ``least`` to ``most``.
     """
     numbers = np.asarray(values, dtype=float)
     good = np.isfinite(numbers) & (numbers >= least) & (numbers <= most)

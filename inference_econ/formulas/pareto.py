@@ -1,4 +1,4 @@
-"""Pareto-optimal points, and values along frontiers."""
+"""Find Pareto-optimal points, and interpolate along frontiers and curves."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ def undominated(seconds: npt.ArrayLike, dollars: npt.ArrayLike) -> Indices:
     Returns
     -------
     ndarray, shape (m,)
-        Indices, ascending in seconds and strictly descending in dollars. Only the first of several equal points is
-        included.
+        Indices of the points, ascending in seconds and strictly descending in dollars. Only the first of several equal
+        points is included.
 
     Notes
     -----
-    Points are sorted by time. Points below the minimum cost so far are kept. The result is exact and takes O(n log n).
+    Points are sorted by time; a point is Pareto-optimal if its cost is below the cost of all faster points. The run
+    time is O(n log n).
 
     Examples
     --------
@@ -41,7 +42,7 @@ def undominated(seconds: npt.ArrayLike, dollars: npt.ArrayLike) -> Indices:
 
 
 def dominated(seconds: npt.ArrayLike, dollars: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """True for points that another point dominates: it is at least as good in time and cost, and better in one of them.
+    """True for a point if another point is at least as fast and as cheap, and faster or cheaper.
 
     Parameters
     ----------
@@ -57,7 +58,7 @@ def dominated(seconds: npt.ArrayLike, dollars: npt.ArrayLike) -> npt.NDArray[np.
 
     Notes
     -----
-    The cheapest of all points up to a given time is on the frontier, so two binary searches are sufficient.
+    The cheapest of all points up to a given time is on the frontier, so two binary searches per point are sufficient.
 
     Examples
     --------
@@ -74,7 +75,7 @@ def dominated(seconds: npt.ArrayLike, dollars: npt.ArrayLike) -> npt.NDArray[np.
 def ceiling(
     frontier_seconds: npt.ArrayLike, frontier_dollars: npt.ArrayLike, dollars_per_second: npt.ArrayLike
 ) -> Array:
-    """Longest time at which a point is not behind a frontier, if its cost is proportional to its time.
+    """Longest time for which no frontier point dominates a point whose cost is proportional to its time.
 
     Parameters
     ----------
@@ -86,12 +87,13 @@ def ceiling(
     Returns
     -------
     ndarray, shape (...)
-        Time [s]. Above it, some frontier point is at least as fast and as cheap; ``inf`` without a frontier.
+        Time limit [s]. At longer times, some frontier point is at least as fast and as cheap. ``inf`` without a
+        frontier.
 
     Notes
     -----
-    The result is min over i of max(tau_i, c_i / r). tau ascends and c descends, so only the two neighbors of tau_i =
-    c_i / r matter.
+    The result is the minimum over i of max(tau_i, c_i / r), with the times tau_i, costs c_i and cost rate r. Since tau
+    ascends and c descends, only the two points next to tau_i = c_i / r matter.
 
     Examples
     --------
@@ -106,7 +108,7 @@ def ceiling(
 
 
 def sampled(seconds: npt.ArrayLike, points: int, decades: float) -> Indices:
-    """Points that a logarithmic scan over latency limits finds on a frontier.
+    """Cheapest points of a frontier at logarithmically spaced latency limits.
 
     Parameters
     ----------
@@ -115,17 +117,17 @@ def sampled(seconds: npt.ArrayLike, points: int, decades: float) -> Indices:
     points : int
         Number of latency limits [1].
     decades : float
-        Range of the limits above the smallest time as a power of ten [1].
+        Range of the latency limits above the smallest time, as a power of ten [1].
 
     Returns
     -------
     ndarray, shape (k,)
-        Indices of frontier points: for each limit, the cheapest point at or below it.
+        Indices of the cheapest frontier points within each latency limit, without repetitions.
 
     Notes
     -----
-    Erdil (2025), published code: 1,000 limits over two decades, and the cheapest point within each. On an exact
-    frontier, this is the slowest point within the limit, so one binary search is sufficient.
+    The published code of Erdil (2025) uses 1,000 limits over two decades. On an exact frontier, the cheapest point
+    within a limit is the slowest point within the limit, so one binary search per limit is sufficient.
 
     Examples
     --------
@@ -140,7 +142,7 @@ def sampled(seconds: npt.ArrayLike, points: int, decades: float) -> Indices:
 
 
 def crossed(x: npt.ArrayLike, y: npt.ArrayLike, at: float) -> Array:
-    """Values of curves at an abscissa, between neighboring points; y is a power of x between neighbors.
+    """Interpolate curves at an abscissa, for each pair of neighboring points; y is a power of x between the points.
 
     Parameters
     ----------
@@ -153,12 +155,12 @@ def crossed(x: npt.ArrayLike, y: npt.ArrayLike, at: float) -> Array:
     Returns
     -------
     ndarray, shape (n, k - 1)
-        Values in the unit of y, for example [USD per 1e6 tokens]. NaN if the abscissa is not between the two neighbors,
-        or if a value of a neighbor is NaN.
+        Value for each pair of neighboring points, in the unit of y, for example [USD per 1e6 tokens]. NaN if the
+        abscissa is not between the two points, or if a point has a NaN.
 
     Notes
     -----
-    y = y_0 (x / x_0)^b with b = ln(y_1 / y_0) / ln(x_1 / x_0), which is a straight line on logarithmic axes.
+    The curve is y = y_0 (x / x_0)^b with b = ln(y_1 / y_0) / ln(x_1 / x_0), a straight line on logarithmic axes.
 
     Examples
     --------
@@ -175,7 +177,7 @@ def crossed(x: npt.ArrayLike, y: npt.ArrayLike, at: float) -> Array:
 
 
 def least_from(x: npt.ArrayLike, y: npt.ArrayLike, at: float) -> tuple[float, int, int] | None:
-    """Smallest value of several curves at or above an abscissa, including values between points (:func:`crossed`).
+    """Smallest y of several curves over all x at or above an abscissa, including interpolated values (:func:`crossed`).
 
     Parameters
     ----------
@@ -188,13 +190,14 @@ def least_from(x: npt.ArrayLike, y: npt.ArrayLike, at: float) -> tuple[float, in
     Returns
     -------
     (float, int, int) or None
-        Value, index of its curve, and position [1]. The position is the column of a point; between points, it is k plus
-        the column of the point before. None if no curve reaches the abscissa.
+        Smallest value in the unit of y, index of its curve [1], and position on the curve [1]. The position of a point
+        is its column; the position of a value between two points is k plus the column of the first point. None if no
+        curve reaches the abscissa.
 
     Notes
     -----
-    The result is min over curves i and x >= x_0 of y_i(x). Between neighboring points, y_i is linear on logarithmic
-    axes; elsewhere it is undefined. The minimum is at a point or at x_0.
+    The result is the minimum over curves i and x >= x_0 of y_i(x). Between neighboring points, y_i is linear on
+    logarithmic axes; outside its points, y_i is undefined. The minimum is at a point or at x_0.
 
     Examples
     --------
@@ -211,7 +214,7 @@ def least_from(x: npt.ArrayLike, y: npt.ArrayLike, at: float) -> tuple[float, in
 
 
 def least_at(x: npt.ArrayLike, y: npt.ArrayLike, at: npt.ArrayLike) -> Array:
-    """Smallest values of several curves at or above each of many abscissae; see :func:`least_from`.
+    """Smallest y of several curves over all x at or above an abscissa, for many abscissae; see :func:`least_from`.
 
     Parameters
     ----------
@@ -227,8 +230,8 @@ def least_at(x: npt.ArrayLike, y: npt.ArrayLike, at: npt.ArrayLike) -> Array:
 
     Notes
     -----
-    Abscissae are sorted once. An abscissa is compared with the segments that contain it, and with all points at larger
-    x.
+    Abscissae are sorted once. For each abscissa, the candidates are the curve segments that contain the abscissa, and
+    all points at larger x.
 
     Examples
     --------
@@ -258,7 +261,7 @@ def least_at(x: npt.ArrayLike, y: npt.ArrayLike, at: npt.ArrayLike) -> Array:
 def summarised_cost(
     tokens_per_second: npt.ArrayLike, slow_dollars: float, top_tokens_per_second: float, exponent: float
 ) -> Array:
-    """Cost at a speed, from the three parameters that summarize a frontier.
+    """Cost at a speed, from the three fitted parameters of a frontier.
 
     Parameters
     ----------
@@ -278,8 +281,8 @@ def summarised_cost(
 
     Notes
     -----
-    A (1 - x / x_m)^-beta, which the published code of Erdil (2025) fits to a frontier. The formula is valid between the
-    speeds of the fitted points.
+    The formula is A (1 - x / x_m)^-beta, which the published code of Erdil (2025) fits to a frontier. The formula is
+    valid in the speed range of the fitted points.
 
     Examples
     --------

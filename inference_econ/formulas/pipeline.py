@@ -9,7 +9,7 @@ from inference_econ._types import Array
 
 
 def logarithmic_degrees(deepest: npt.ArrayLike, steps: int) -> Array:
-    """Pipeline depths from 1 to the deepest allowed one, in equal ratios.
+    """Pipeline depths in equal ratios from 1 to the largest allowed depth.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ def logarithmic_degrees(deepest: npt.ArrayLike, steps: int) -> Array:
     Returns
     -------
     ndarray, shape (steps + 1, ...)
-        deepest^(j / steps) for j = 0 .. steps [1]; real numbers. The last degree is exactly ``deepest``.
+        deepest^(j / steps) for j = 0 .. steps [1]; real numbers. The last depth is exactly ``deepest``.
 
     Notes
     -----

@@ -11,18 +11,18 @@ from inference_econ._types import Array
 def drawn_watts(
     idle_watts: npt.ArrayLike, joules: npt.ArrayLike, seconds: npt.ArrayLike, limit_watts: npt.ArrayLike
 ) -> Array:
-    """Mean power of a board during some work.
+    """Mean power of an accelerator board during a period of work.
 
     Parameters
     ----------
     idle_watts : array_like, shape (...)
-        Power with a model loaded and no kernel running [W].
+        Idle power, with a loaded model and no running kernel [W].
     joules : array_like, shape (...)
         Energy of the work, in addition to idle power [J].
     seconds : array_like, shape (...)
         Duration of the work, positive [s].
     limit_watts : array_like, shape (...)
-        Power limit [W]. The firmware lowers the clock to keep it.
+        Power limit [W]; the firmware lowers the clock so that the power does not exceed the limit.
 
     Returns
     -------
@@ -31,8 +31,8 @@ def drawn_watts(
 
     Notes
     -----
-    The model has a static power and an energy per operation, as in the energy roofline of Choi et al. (2013), eqs. (1)
-    to (4). The power is valid for means over many steps, but not for peaks within a step.
+    The power is the idle power plus the energy of operations over time, as in the energy roofline of Choi et al.
+    (2013), eqs. (1) to (4). The formula is valid for means over many steps, but not for peaks within a step.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def drawn_watts(
 
 
 def facility_watts(board_watts: npt.ArrayLike, host_watts: npt.ArrayLike, pue: npt.ArrayLike) -> Array:
-    """Facility power of accelerator boards, with their share of host and network.
+    """Facility power of accelerators with their hosts and network, including cooling.
 
     Parameters
     ----------
@@ -61,7 +61,8 @@ def facility_watts(board_watts: npt.ArrayLike, host_watts: npt.ArrayLike, pue: n
 
     Notes
     -----
-    Chapter on energy of Barroso, Hoelzle and Ranganathan (2018). PUE is a yearly mean; here it applies at all loads.
+    Chapter on energy of Barroso, Hoelzle and Ranganathan (2018). The PUE is a yearly mean, which is assumed to apply at
+    all loads.
 
     Examples
     --------
@@ -72,7 +73,7 @@ def facility_watts(board_watts: npt.ArrayLike, host_watts: npt.ArrayLike, pue: n
 
 
 def grams_of_carbon(joules: npt.ArrayLike, grams_per_kwh: npt.ArrayLike) -> Array:
-    """Carbon emissions of some energy.
+    """Carbon emissions of electric energy.
 
     Parameters
     ----------
@@ -88,7 +89,7 @@ def grams_of_carbon(joules: npt.ArrayLike, grams_per_kwh: npt.ArrayLike) -> Arra
 
     Notes
     -----
-    The location-based method of Sotos (2015), the Scope 2 Guidance of the GHG Protocol.
+    The formula is the location-based method of Sotos (2015), the Scope 2 Guidance of the GHG Protocol.
 
     Examples
     --------

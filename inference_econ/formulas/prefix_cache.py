@@ -1,8 +1,8 @@
 """Prefix cache of conversations: hit rates, and the memory that cached turns need.
 
-A conversation has n turns. The prompt of turn k consists of a system prompt, all earlier questions and answers, and a
-new question. The KV cache of a turn stays until the next turn uses it, or at most for a lifetime. The time between an
-answer and the user's next question is exponentially distributed.
+The model describes conversations of n turns. The prompt of turn k consists of a system prompt, all earlier questions
+and answers, and a new question. The KV cache of a turn stays until the next turn uses it, or at most for the lifetime
+of unused entries. The time between an answer and the user's next question (think time) is exponentially distributed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ArrayLike = npt.ArrayLike
 
 
 class Turns(NamedTuple):
-    """Tokens of the mean request in a conversation; fields have the shape of the arguments."""
+    """Mean tokens per request (turn) of a conversation; fields have the shape of the arguments."""
 
     prompt: Array
     """Prompt length [tokens]."""
@@ -38,7 +38,7 @@ def turns(
     system_tokens: ArrayLike = 0.0,
     returning: ArrayLike = 1.0,
 ) -> Turns:
-    """Prompt and cached tokens of the mean request of a conversation.
+    """Compute the mean prompt and cached tokens per request (turn) of a conversation.
 
     Parameters
     ----------
@@ -49,23 +49,22 @@ def turns(
     system_tokens : array_like, shape (...)
         System prompt s [tokens]. All users share the system prompt, which is therefore always cached.
     returning : array_like, shape (...)
-        Probability that a turn finds the cache of the previous turn [1], see :func:`returning`.
+        Probability that the KV cache of the previous turn is still stored at a turn [1], see :func:`returning`.
 
     Returns
     -------
     Turns
-        Means over all turns [tokens].
+        Mean tokens per request, over all turns [tokens].
 
     Raises
     ------
     InputError
-        If there is less than one turn, a length is negative, user turns are empty, or the probability is not from 0 to
-        1.
+        If ``count`` is below 1, a length is negative, ``user_tokens`` is 0, or the probability is not from 0 to 1.
 
     Notes
     -----
     Turn k repeats (k - 1) (u + a) tokens, and the mean of k - 1 over a conversation is (n - 1) / 2. Gao et al. (2024)
-    describe this reuse in conversations.
+    describe the reuse of KV caches in conversations.
 
     Examples
     --------
@@ -80,7 +79,7 @@ def turns(
 
 
 def returning(lifetime_seconds: ArrayLike, think_seconds: ArrayLike) -> Array:
-    """Probability that a user returns before the cache of the last turn is evicted.
+    """Probability that a user sends the next question before the KV cache of the last turn is evicted.
 
     Parameters
     ----------
@@ -101,7 +100,7 @@ def returning(lifetime_seconds: ArrayLike, think_seconds: ArrayLike) -> Array:
 
     Notes
     -----
-    The hit rate of Che, Tung and Wang (2002); the lifetime is their characteristic time.
+    The formula is the hit rate of Che, Tung and Wang (2002), with the lifetime as characteristic time.
 
     Examples
     --------
@@ -123,7 +122,7 @@ def stored_tokens(
     think_seconds: ArrayLike,
     system_tokens: ArrayLike = 0.0,
 ) -> Array:
-    """Number of cached tokens that wait for their next use.
+    """Mean number of cached tokens between two uses, for given request rates and lifetimes.
 
     Parameters
     ----------
@@ -137,7 +136,8 @@ def stored_tokens(
     Returns
     -------
     ndarray, shape (...)
-        Mean over time [tokens]. The mean counts the system prompt once, and excludes entries of running requests.
+        Mean number of cached tokens over time [tokens]. The system prompt is included once. Entries that running
+        requests use are excluded.
 
     Raises
     ------
@@ -146,14 +146,14 @@ def stored_tokens(
 
     Notes
     -----
-    Little's law, Little (1961). One in n turns per second is the k-th turn of its conversation. After turn k, its k (u
-    + a) tokens wait for the shorter of the pause and L, which is Z (1 - exp(-L / Z)) on average. After the last turn,
-    they wait for L.
+    The mean follows from Little's law, Little (1961). One in n turns is the k-th turn of its conversation. After turn
+    k, its k (u + a) tokens stay for the shorter of the think time and L, which is Z (1 - exp(-L / Z)) on average. After
+    the last turn, the tokens stay for L.
 
     Examples
     --------
-    Two requests per second and three turns of 500 tokens. Entries live for a minute, which is also the mean pause of
-    users:
+    Two requests per second and three turns of 500 tokens. The lifetime of entries and the mean think time are both a
+    minute:
 
     >>> float(stored_tokens(2, 3, 100, 400, lifetime_seconds=60, think_seconds=60).round(1))
     97927.2
@@ -197,9 +197,10 @@ def lifetime_that_fits(
     Notes
     -----
     The characteristic time of Che, Tung and Wang (2002) is the lifetime at which the stored tokens fill the cache. Let
-    c = (n - 1) / 2, and let r be the time in which new tokens fill the cache. The lifetime L solves L + c Z (1 - exp(-L
-    / Z)) = r. The solution is L = d + Z W(c exp(-d / Z)), where d = r - c Z and W is Lambert's function. The solution
-    is computed with Wright's omega(x) = W(exp(x)), which does not overflow: Corless and Jeffrey (2002).
+    c = (n - 1) / 2, let Z be the mean think time, and let r be the time in which new tokens fill the cache. The
+    lifetime L solves L + c Z (1 - exp(-L / Z)) = r. The solution is L = d + Z W(c exp(-d / Z)), where d = r - c Z and W
+    is Lambert's function. The solution is computed with Wright's omega(x) = W(exp(x)), which does not overflow: Corless
+    and Jeffrey (2002).
 
     Examples
     --------
@@ -210,11 +211,12 @@ def lifetime_that_fits(
     rate, number = _known("requests_per_second", requests_per_second, least=1e-12), _known("turns", count, least=1.0)
     turn_tokens = _known("user_tokens", user_tokens, least=1.0) + _known("answer_tokens", answer_tokens)
     think, again = _known("think_seconds", think_seconds, least=1e-9), (number - 1.0) / 2.0
-    # All times are relative to the think time.
+    # All times in the solution are divided by the mean think time.
     fresh = room / (rate * turn_tokens * think)
     with np.errstate(divide="ignore"):
         lifetime = np.maximum(fresh - again + wright_omega(np.log(again) + again - fresh), 0.0)
-    # A short lifetime is a small difference of large numbers. One step of Newton's method restores the lost digits.
+    # If the lifetime is short, it is a small difference of large numbers. One step of Newton's method restores the lost
+    # digits.
     lifetime -= (lifetime - again * np.expm1(-lifetime) - fresh) / (1.0 + again * np.exp(-lifetime))
     return np.where(room > 0.0, think * np.maximum(lifetime, 0.0), 0.0)
 

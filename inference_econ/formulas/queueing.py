@@ -1,7 +1,8 @@
 """Queueing model of a continuous-batching server: occupancy and waiting times.
 
 With n concurrent requests, the server completes mu(n) requests per second. At most ``slots`` requests run concurrently,
-because the KV cache or the maximum batch limits them. Further requests wait first come, first served.
+because the KV cache or the maximum batch limits their number. Additional requests wait in a queue, first come, first
+served.
 """
 
 from __future__ import annotations
@@ -16,45 +17,46 @@ from inference_econ.errors import InputError
 
 ArrayLike = npt.ArrayLike
 
-#: If the sum of the squared coefficients of variation is below this value, a stream counts as deterministic.
+#: Sum of the squared coefficients of variation of arrivals and work below which a stream is treated as deterministic
+#: [1].
 _REGULAR = 1e-6
-#: Negative logarithm of a positive number that is below the smallest one of floating-point numbers [1].
+#: Negative logarithm of a number that is smaller than all positive floating-point numbers [1].
 _UNDERFLOW = 800.0
 
 
 class Load(NamedTuple):
-    """Server under a steady stream of requests. Every field has the shape (...) of the arrival rates."""
+    """State of a server under a steady stream of requests; every field has the shape (...) of the arrival rates."""
 
     probabilities: Array
     """Share of time with 0, 1, .. slots concurrent requests, shape (..., slots + 1) [1].
 
-    The last entry includes the time in which requests wait. An arriving request of a Poisson stream sees this
-    distribution (PASTA: Wolff, 1982).
+    The last entry includes the time in which requests wait. Under Poisson arrivals, this is also the distribution at
+    the arrival of a request (PASTA: Wolff, 1982).
     """
     work: Array
-    """Share of all work that is done with 1, 2, .. slots concurrent requests, shape (..., slots) [1].
+    """Share of all output that is generated with 1, 2, .. slots concurrent requests, shape (..., slots) [1].
 
-    The work shares equal the shares of tokens by batch size. Step times weighted with work shares give the distribution
-    of the time between two tokens.
+    The shares are also the shares of output tokens by batch size. Step times, weighted with these shares, give the
+    distribution of the time between two tokens.
     """
     offered: Array
-    """Arrival rate divided by the completion rate with all slots occupied [1]; the server is saturated from 1."""
+    """Arrival rate divided by the completion rate with all slots occupied [1]; the server is saturated at 1 or more."""
     busy: Array
     """Share of time with at least one running request [1]."""
     in_flight: Array
-    """Mean number of running requests, excluding waiting ones [1]."""
+    """Mean number of running requests, without waiting requests [1]."""
     waiting: Array
     """Probability that an arriving request waits [1]."""
     wait_seconds: Array
     """Mean wait of all requests, including requests that do not wait [s]; ``inf`` if saturated."""
     wait_scale: Array
-    """Mean wait of the requests that wait [s]; it is exponentially distributed. ``inf`` if saturated."""
+    """Mean wait of requests that wait, whose waits are exponentially distributed [s]; ``inf`` if saturated."""
     service_seconds: Array
     """Mean run time of a request, from Little's law [s]."""
     saturated: npt.NDArray[np.bool_]
-    """True if more requests arrive than are completed.
+    """True if requests arrive at least as fast as the server can complete them.
 
-    The queue then grows without bound, and the other fields are limits.
+    The queue then grows without bound, and the other fields are limits for an infinite queue.
     """
 
 
@@ -66,7 +68,7 @@ def load(
     service_scv: ArrayLike = 1.0,
     bunching: ArrayLike = 0.0,
 ) -> Load:
-    """Occupancy of a server and waits of its requests, given its completion rates.
+    """Compute the occupancy of a server and the waits of its requests from its completion rates.
 
     Parameters
     ----------
@@ -80,8 +82,8 @@ def load(
         Squared coefficient of variation cs2 of the work of a request [1]; 1 if exponentially distributed, 0 if
         constant.
     bunching : array_like, shape (...)
-        Addition to ca2 for the occupancy of slots, but not for waits [1]. The addition describes arrivals in small
-        groups that are not burstier over long times.
+        Addition to ca2 for the occupancy of slots, but not for waits [1]. This term describes arrivals in small groups,
+        which are not burstier over long times.
 
     Returns
     -------
@@ -95,17 +97,19 @@ def load(
 
     Notes
     -----
-    Poisson arrivals: without waiting requests, the server is a generalized processor-sharing queue, p(n) ~ prod_k
-    lambda / mu(k). The product form is valid for any distribution of lengths: Cohen (1979), Kelly (1979). Above
-    ``slots`` requests, the chain continues with the ratio lambda / mu(slots), which is exact for exponential lengths.
-    If a request waits, the wait is exponentially distributed with mean 1 / (mu(slots) - lambda). Varying lengths and
-    burstier arrivals multiply the mean wait by (ca2 + cs2) / 2: Kingman (1961), and Allen and Cunneen in Allen (1990).
+    Under Poisson arrivals and without waiting requests, the server is a generalized processor-sharing queue, p(n) ~
+    prod_k lambda / mu(k). The product form is valid for any distribution of lengths: Cohen (1979), Kelly (1979). Above
+    ``slots`` requests, consecutive probabilities have the ratio lambda / mu(slots), which is exact for exponential
+    lengths. If a request waits, the wait is exponentially distributed with mean 1 / (mu(slots) - lambda). Varying
+    lengths and burstier arrivals multiply the mean wait by (ca2 + cs2) / 2: Kingman (1961), and Allen and Cunneen in
+    Allen (1990).
 
-    Bursty arrivals also occupy more slots at once. For them, the products are raised to the power (1 + cs2) / (ca2 +
-    cs2), and the share of idle time is set so that completions equal arrivals. If the completion rate does not depend
-    on n, this is the heavy-traffic limit of Zhang, Dai and Zwart (2011). If each slot has a constant speed, the number
-    of running requests has the peakedness (ca2 + cs2) / (1 + cs2). The peakedness is correct for exponential and for
-    constant lengths. In other cases it is an approximation.
+    Bursty arrivals also occupy more slots at once. Under bursty arrivals, the products are raised to the power (1 +
+    cs2) / (ca2 + cs2). The share of idle time is set so that the completion rate equals the arrival rate. If the
+    completion rate does not depend on n, the result is the heavy-traffic limit of Zhang, Dai and Zwart (2011). If each
+    slot has a constant speed, the number of running requests has the peakedness (ca2 + cs2) / (1 + cs2). This
+    peakedness is correct for exponential and for constant lengths. For other lengths, this peakedness is an
+    approximation.
 
     Examples
     --------
@@ -135,7 +139,7 @@ def load(
     weights = _log_weights(arrivals, rates, power)
     seen = _weighed(weights)
     idle, full = (seen[..., place] / seen.sum(axis=-1) for place in (0, -1))
-    # Exponentials are slow to compute. The weights can be reused unless the server is mostly idle.
+    # The weights are reused unless the server is mostly idle, because exponentials are slow to compute.
     busy = seen[..., 1:] if (seen[..., 0] < 1.0).all() else _weighed(weights[..., 1:])
     busy = busy / busy.sum(axis=-1, keepdims=True)
     if saturated.any():
@@ -176,12 +180,13 @@ def reached(arrivals_per_second: float, rates: Array, variation: float) -> int:
     Returns
     -------
     int
-        Number of slots that give the same results of :func:`load`, except ``offered`` and the waits for a slot [1].
+        Number of slots with which :func:`load` has the same results as with all slots, except ``offered`` and the waits
+        for a slot [1].
 
     Notes
     -----
-    Above n requests, each weight of the product form is smaller than the one before by at least the power of lambda /
-    mu(n). The other weights are left out once they are below the smallest positive number.
+    Above n requests, each weight of the product form is at most the previous weight times a power of lambda / mu(n).
+    Weights below the smallest positive floating-point number are omitted.
 
     Examples
     --------
@@ -200,10 +205,11 @@ def reached(arrivals_per_second: float, rates: Array, variation: float) -> int:
 
 
 def _log_weights(arrivals: Array, rates: Array, power: Array) -> Array:
-    """Logarithms of the product form for 0, 1, .. slots running requests. The last entry includes waiting requests."""
+    """Logarithms of product-form weights for 0, 1, .. slots requests; the last weight includes waiting requests."""
     logs = np.log(rates)
     steps = power[..., None] * (np.log(np.maximum(arrivals, np.finfo(float).tiny))[..., None] - logs)
-    # With growing rates, the power alone would increase the mean. This correction keeps the mean.
+    # If completion rates grow with n, the power alone would increase the mean of n. The term ``tilt`` restores the
+    # mean.
     tilt = (1.0 - power[..., None]) / 2.0 * (logs - logs[..., :1])
     weights = np.cumsum(steps, axis=-1) - tilt
     # 1 + r + r^2 + .. = 1 / (1 - r), if the sum converges.
@@ -212,7 +218,7 @@ def _log_weights(arrivals: Array, rates: Array, power: Array) -> Array:
 
 
 def _weighed(weights: Array) -> Array:
-    """Shares that are proportional to weights with given logarithms. The shares are scaled so that the largest is 1."""
+    """Weights from their logarithms, scaled so that the largest weight is 1."""
     return np.asarray(np.exp(weights - weights.max(axis=-1, keepdims=True)))
 
 
@@ -224,18 +230,18 @@ def split_scv(scv: ArrayLike, instances: ArrayLike) -> Array:
     scv : array_like, shape (...)
         Squared coefficient of variation c2 of interarrival times in the full stream [1].
     instances : array_like, shape (...)
-        Number n of instances that receive equal parts of the stream [1]. With 1 / n, the result is the full stream of a
-        part.
+        Number n of instances that receive equal parts of the stream [1]. The value 1 / n reverses the split: ``scv``
+        then belongs to a part, and the result to the full stream.
 
     Returns
     -------
     ndarray, shape (...)
-        1 + (c2 - 1) / n [1]; for many instances, the part is nearly Poisson.
+        1 + (c2 - 1) / n [1]; for many instances, each part is nearly a Poisson process.
 
     Notes
     -----
     The result is exact for renewal processes if each arrival goes to an instance with probability 1 / n, independently
-    of the others. The formula is the rule for splitting of Whitt (1983).
+    of other arrivals. The formula is the splitting rule of Whitt (1983).
 
     Examples
     --------
@@ -247,19 +253,19 @@ def split_scv(scv: ArrayLike, instances: ArrayLike) -> Array:
 
 
 def wait_quantiles(queue: Load, shares: ArrayLike = (0.5, 0.9, 0.99)) -> Array:
-    """Quantiles of the wait of requests.
+    """Quantiles of the time that requests wait for a slot [s].
 
     Parameters
     ----------
     queue : Load
-        Server under a load, shape (...) [1].
+        State of the server from :func:`load`, shape (...) [1].
     shares : array_like, shape (k,)
         Shares q of the requests, at least 0 and below 1 [1].
 
     Returns
     -------
     ndarray, shape (..., k)
-        max(0, ln(P / (1 - q))) times the mean wait of the requests that wait [s]; ``inf`` if saturated.
+        Waits, max(0, ln(P / (1 - q))) times ``queue.wait_scale`` [s]; ``inf`` if saturated.
 
     Raises
     ------
@@ -268,8 +274,9 @@ def wait_quantiles(queue: Load, shares: ArrayLike = (0.5, 0.9, 0.99)) -> Array:
 
     Notes
     -----
-    P(wait > t) = P exp(-t / scale), where P is the probability of waiting. The exponential form is exact for
-    exponential lengths. For other lengths, it is the heavy-traffic limit, Kingman (1961).
+    P(wait > t) = P exp(-t / ``wait_scale``), where P is the probability that a request waits. The exponential form is
+    exact for exponentially distributed lengths. For other lengths, the exponential form is the heavy-traffic limit,
+    Kingman (1961).
 
     Examples
     --------
@@ -295,12 +302,13 @@ def mixture_quantiles(values: ArrayLike, weights: ArrayLike, shares: ArrayLike =
     weights : array_like, shape (..., n)
         Frequency of each value, for example :attr:`Load.work` [1]; the sum need not be 1.
     shares : array_like, shape (k,)
-        Shares, from 0 to 1 [1].
+        Shares q of the weight, from 0 to 1 [1].
 
     Returns
     -------
     ndarray, shape (..., k)
-        Smallest value such that at least this share of the values is at or below it [s].
+        Quantiles, in the unit of the values, for example [s]: at least the share q of the weight is at or below the
+        quantile.
 
     Raises
     ------
@@ -309,9 +317,9 @@ def mixture_quantiles(values: ArrayLike, weights: ArrayLike, shares: ArrayLike =
 
     Notes
     -----
-    The quantile is the inverse of the distribution function, definition 1 of Hyndman and Fan (1996). For step times, it
-    is the distribution over tokens. The mean step time over the life of a request varies less. For constant lengths and
-    without waits, this mean has two thirds of the variance, because the other requests hardly change from step to step.
+    The quantile is the inverse of the distribution function, definition 1 of Hyndman and Fan (1996). For step times,
+    the quantile is over tokens. The mean step time over the life of a request varies less. For constant lengths and
+    without waits, this mean has two thirds of the variance, because the concurrency hardly changes from step to step.
 
     Examples
     --------
@@ -329,14 +337,14 @@ def mixture_quantiles(values: ArrayLike, weights: ArrayLike, shares: ArrayLike =
         raise InputError("weights must not all be zero")
     order = np.argsort(of, kind="stable")
     below = np.cumsum(mass[..., order] / total, axis=-1)
-    # Rounding may lower a sum that should equal the share.
+    # The tolerance is for rounding, which may lower a sum that should equal the share.
     reached = below[..., None, :] >= np.atleast_1d(wanted)[:, None] - 1e-12
     quantiles = of[order][np.argmax(reached, axis=-1)]
     return np.asarray(quantiles.reshape((*mass.shape[:-1], *wanted.shape)))
 
 
 def _checked(name: str, values: ArrayLike, *, least: float, open_: bool = False) -> Array:
-    """Convert values to an array, and check that they are finite and not below a limit."""
+    """Convert values to an array; reject values that are not finite or below a limit."""
     numbers = np.asarray(values, dtype=float)
     good = np.isfinite(numbers) & ((numbers > least) if open_ else (numbers >= least))
     if not good.all():

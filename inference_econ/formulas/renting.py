@@ -11,7 +11,7 @@ from inference_econ._types import Array
 
 
 def rented(instances: npt.ArrayLike, accelerators: npt.ArrayLike, machines: Sequence[int]) -> Array:
-    """Number of accelerators in the machines that several equal instances need.
+    """Number of accelerators in the rented machines that several equal instances need.
 
     Parameters
     ----------
@@ -20,26 +20,26 @@ def rented(instances: npt.ArrayLike, accelerators: npt.ArrayLike, machines: Sequ
     accelerators : array_like, shape (...)
         Number of accelerators in each instance, k [1].
     machines : sequence of int
-        Sizes of machines that can be rented, ascending [1]. A size is a multiple of all smaller sizes. Empty if any
-        number of accelerators can be rented.
+        Sizes of machines that can be rented, ascending [1]. Each size is a multiple of all smaller sizes. The sequence
+        is empty if any number of accelerators can be rented.
 
     Returns
     -------
     ndarray, shape (...)
-        Smallest possible number of accelerators [1]; n k if any number can be rented.
+        Smallest sufficient number of accelerators [1]; n k if any number can be rented.
 
     Notes
     -----
-    An instance spans machines only if it is larger than the largest machine. No other instance then uses its machines,
-    so the number is n ceil(k / m) m. If k <= m, a machine of m accelerators holds f = floor(m / k) instances.
-    Sizes are multiples of all smaller sizes, so larger machines never hold fewer instances per accelerator.
-    The solution therefore fills machines of the largest size first. The remaining instances use one more machine of
-    this size, or the same procedure with smaller sizes. Divisible sizes make this packing easy: Coffman, Garey and
-    Johnson (1987).
+    An instance spans several machines only if it is larger than the largest machine, of m accelerators. No other
+    instance then uses these machines, so the number is n ceil(k / m) m. If k <= m, f = floor(m / k) instances fit in a
+    machine of m accelerators. Larger machines never hold fewer instances per accelerator, because sizes are multiples
+    of smaller sizes. The solution therefore fills machines of the largest size first. For the remaining instances, the
+    solution rents one more machine of the largest size, or repeats the procedure with smaller sizes. For divisible
+    sizes, this packing is optimal: Coffman, Garey and Johnson (1987).
 
     Examples
     --------
-    Five instances of 2 accelerators and three of 3, on machines of 1, 2, 4 and 8; then two instances of 12:
+    Five instances of 2 accelerators, three instances of 3, and two instances of 12, on machines of 1, 2, 4 and 8:
 
     >>> rented([5, 3, 2], [2, 3, 12], [1, 2, 4, 8])
     array([10., 12., 32.])
@@ -54,7 +54,7 @@ def rented(instances: npt.ArrayLike, accelerators: npt.ArrayLike, machines: Sequ
 
 
 def _packed(number: Array, size: Array, machines: Sequence[int]) -> Array:
-    """Number of accelerators to rent for instances that fit in the largest machine; ``inf`` if no machine fits one."""
+    """Number of accelerators to rent for instances that fit in the largest machine; ``inf`` if no machine suffices."""
     if not len(machines):
         return np.where(number > 0.0, np.inf, 0.0)
     whole, smaller = float(machines[-1]), machines[:-1]
@@ -66,7 +66,7 @@ def _packed(number: Array, size: Array, machines: Sequence[int]) -> Array:
 
 
 def rented_in_bulk(accelerators: npt.ArrayLike, machines: Sequence[int]) -> Array:
-    """Number of accelerators to rent per instance, for a very large fleet.
+    """Number of accelerators to rent per instance, for a fleet of many equal instances.
 
     Parameters
     ----------
@@ -78,7 +78,8 @@ def rented_in_bulk(accelerators: npt.ArrayLike, machines: Sequence[int]) -> Arra
     Returns
     -------
     ndarray, shape (...)
-        Limit of :func:`rented` divided by the number of instances; it is also a lower bound [1].
+        Limit of :func:`rented` per instance for many instances, which is also a lower bound for any number of instances
+        [1].
 
     Examples
     --------
@@ -94,29 +95,29 @@ def rented_in_bulk(accelerators: npt.ArrayLike, machines: Sequence[int]) -> Arra
 
 
 def rented_together(first: tuple[int, int], second: tuple[int, int], machines: Sequence[int]) -> float:
-    """Number of accelerators in the machines that two kinds of instances need, such as prefill and decode instances.
+    """Number of accelerators in the rented machines for two kinds of instances, such as prefill and decode instances.
 
     Parameters
     ----------
     first, second : (int, int)
-        Number of instances, and number of accelerators in each, as integers [1].
+        Number of instances of each kind, and number of accelerators in an instance, as integers [1].
     machines : sequence of int
         See :func:`rented` [1].
 
     Returns
     -------
     float
-        The smaller of two solutions [1]: separate machines for each kind, or full machines in which smaller instances
-        use the space that larger ones leave.
+        The smaller of two solutions [1]: separate machines for each kind, or machines of the largest size in which
+        smaller instances fill the space that larger instances leave.
 
     Notes
     -----
-    Larger instances are placed first, as in first-fit decreasing. The order is optimal for divisible sizes: Coffman,
-    Garey and Johnson (1987).
+    Larger instances are placed first, as in first-fit decreasing, which is optimal for divisible sizes: Coffman, Garey
+    and Johnson (1987).
 
     Examples
     --------
-    One instance of 4 accelerators, together with another one of 4, and with three of 2:
+    One instance of 4 accelerators with another instance of 4, and then with three instances of 2:
 
     >>> rented_together((1, 4), (1, 4), [8]), rented_together((1, 4), (3, 2), [8])
     (8.0, 16.0)

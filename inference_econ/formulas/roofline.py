@@ -1,4 +1,4 @@
-"""Rooflines, and the toy models of sections 2.1 and 2.2 of Erdil (2025) with their exact optima."""
+"""Rooflines, and toy models of decoding from sections 2.1 and 2.2 of Erdil (2025) with exact optima."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def single_device_latency(
     parameters : array_like, shape (...)
         Number of parameters of a dense model [1].
     batch : array_like, shape (...)
-        Number of requests that are decoded together [1].
+        Number of requests that are decoded together (batch) [1].
     bytes_per_parameter : float
         Size of a stored weight [B].
     bytes_per_second : float
@@ -41,7 +41,7 @@ def single_device_latency(
 
     Notes
     -----
-    Eq. (1) of Erdil (2025). Valid for short contexts, where the KV cache is negligible.
+    Eq. (1) of Erdil (2025). The formula is valid for short contexts, for which the KV cache is negligible.
 
     Examples
     --------
@@ -99,11 +99,11 @@ def product_intensity(rows: ArrayLike, inner: ArrayLike, columns: ArrayLike, byt
 
     Notes
     -----
-    The intensity is 2 m k n / (p (m k + k n + m n)), or 2 / (p (1 / m + 1 / k + 1 / n)). The smallest side dominates.
-    Following Zhao (2026), a prompt of n tokens times a weight matrix of d x d has 2 n d / (p (2 n + d)), up to d / p.
-    Prefill is therefore compute-bound. In decode, n is the batch b, and the intensity is about 2 b / p. A query times n
-    keys is a product with one row, which stays below 2 / p at any context. The formula is valid for kernels that keep
-    reused data on the chip.
+    The intensity is 2 m k n / (p (m k + k n + m n)), or 2 / (p (1 / m + 1 / k + 1 / n)). The smallest of m, k and n
+    dominates. Following Zhao (2026), the product of a prompt of n tokens and a d x d weight matrix has the intensity 2
+    n d / (p (2 n + d)), up to d / p. Prefill is therefore compute-bound. In decode, n is the batch b, and the intensity
+    is about 2 b / p. The product of one query and n keys has one row, so its intensity is below 2 / p at any context.
+    The formula is valid for kernels that keep reused data on the chip.
 
     Examples
     --------
@@ -139,9 +139,10 @@ def critical_batch(
 
     Notes
     -----
-    b* = s p C / (2 B), from the text below eq. (2) of Erdil (2025) for s = 1. In an MoE model, each expert gets b / s
-    tokens of a batch, and its weights are read once for them. The formula is valid for weights alone. Activation
-    traffic increases the critical batch. Attention has no critical batch, because every request reads its own cache.
+    The critical batch is b* = s p C / (2 B), from the text below eq. (2) of Erdil (2025) for s = 1. In an MoE model,
+    each expert gets b / s tokens of a batch, and reads its weights once for these tokens. The formula includes only the
+    traffic of weights. Activation traffic increases the critical batch. Attention has no critical batch, because every
+    request reads its own cache.
 
     Examples
     --------
@@ -152,7 +153,7 @@ def critical_batch(
 
 
 class ToyNetwork(NamedTuple):
-    """All-reduces in the toy model, which has a network of infinite bandwidth."""
+    """Number and latency of all-reduces in the toy model, whose network has infinite bandwidth."""
 
     reductions: float = 4.0
     """Number of all-reduces per layer [1]: 4, or 2 with parallel attention."""
@@ -162,7 +163,7 @@ class ToyNetwork(NamedTuple):
     """Additional time of every all-reduce [s]: 0 in eq. (5), 6 us in the published code."""
 
 
-#: Network of the published study.
+#: Network constants of the published study's toy model.
 _STUDY = ToyNetwork()
 
 
@@ -184,15 +185,15 @@ def toy_latency(
     parameters, layers : array_like, shape (...)
         Number of parameters [1] and of layers [1] of a dense model.
     accelerators : array_like, shape (...)
-        Number of accelerators N in the instance [1]; fractions are allowed. Below 1, the network takes no time.
+        Number of accelerators N in the instance [1]; fractions are allowed. For N below 1, the network takes no time.
     batch : array_like, shape (...)
-        Number of requests that are decoded together [1].
+        Number of requests that are decoded together (batch) [1].
     bytes_per_parameter : float
         Size of a stored weight [B].
     bytes_per_second, flops_per_second : float
         Memory bandwidth [B/s] and arithmetic rate [FLOP/s] of one accelerator.
     network : ToyNetwork
-        Number of all-reduces per layer [1], and time of each [s].
+        Number of all-reduces per layer [1], and latency of an all-reduce [s].
 
     Returns
     -------
@@ -201,7 +202,7 @@ def toy_latency(
 
     Notes
     -----
-    Eqs. (3), (5) and (8) of Erdil (2025). An all-reduce crosses 2 (sqrt(N) - 1) hops.
+    Eqs. (3), (5) and (8) of Erdil (2025). An all-reduce over N accelerators crosses 2 (sqrt(N) - 1) hops.
     """
     size = np.asarray(accelerators, dtype=float)
     reduction = 2.0 * network.hop_seconds * np.maximum(np.sqrt(size) - 1.0, 0.0) + network.base_seconds
@@ -229,13 +230,13 @@ def toy_accelerator_seconds(
     accelerators : array_like, shape (...)
         Number of accelerators N in the instance [1].
     batch : array_like, shape (...)
-        Number of requests that are decoded together [1].
+        Number of requests that are decoded together (batch) [1].
     bytes_per_parameter : float
         Size of a stored weight [B].
     bytes_per_second, flops_per_second : float
         Memory bandwidth [B/s] and arithmetic rate [FLOP/s] of one accelerator.
     network : ToyNetwork
-        Number of all-reduces per layer [1], and time of each [s].
+        Number of all-reduces per layer [1], and latency of an all-reduce [s].
 
     Returns
     -------
@@ -245,7 +246,8 @@ def toy_accelerator_seconds(
     Notes
     -----
     Eq. (4) of Erdil (2025), N / b times the latency: (N / b) L R t + max(p P / (b B), 2 P / C). The cost of reads and
-    arithmetic does not depend on the number of accelerators. The cost of the network grows with it.
+    arithmetic does not depend on the number of accelerators. The cost of the network grows with the number of
+    accelerators.
 
     Examples
     --------
@@ -275,7 +277,7 @@ def toy_critical_latency(
     bytes_per_second: float,
     network: ToyNetwork = _STUDY,
 ) -> Array:
-    """Latency of :func:`toy_latency` at batches up to the critical batch.
+    """Time per token in the toy model (:func:`toy_latency`) at batches up to the critical batch.
 
     Parameters
     ----------
@@ -288,7 +290,7 @@ def toy_critical_latency(
     bytes_per_second : float
         Memory bandwidth of one accelerator [B/s].
     network : ToyNetwork
-        Number of all-reduces per layer [1], and time of each [s].
+        Number of all-reduces per layer [1], and latency of an all-reduce [s].
 
     Returns
     -------
@@ -297,8 +299,8 @@ def toy_critical_latency(
 
     Notes
     -----
-    Eq. (9) of Erdil (2025). The latency is the same for all batches up to :func:`critical_batch`, because weight reads
-    take longer than arithmetic there.
+    Eq. (9) of Erdil (2025). The latency is constant up to :func:`critical_batch`, because weight reads take longer than
+    arithmetic at these batches.
 
     Examples
     --------
@@ -318,7 +320,7 @@ def toy_critical_latency(
 
 
 class ToyOptimum(NamedTuple):
-    """Instance size with the lowest latency, and this latency."""
+    """Lowest latency of the toy model, and instance size with this latency."""
 
     accelerators: Array
     """Number of accelerators in the instance [1]."""
@@ -335,7 +337,7 @@ def toy_minimum_latency(
     reductions: float = 4.0,
     hop_seconds: float = 1e-6,
 ) -> ToyOptimum:
-    """Minimum of :func:`toy_latency` over the instance size; the solution is exact.
+    """Lowest time per token in the toy model (:func:`toy_latency`) over all instance sizes, from the exact solution.
 
     Parameters
     ----------
@@ -357,7 +359,7 @@ def toy_minimum_latency(
 
     Notes
     -----
-    Eqs. (13) and (14) of Erdil (2025). The equations are valid up to the critical batch.
+    Eqs. (13) and (14) of Erdil (2025), which are valid for batches up to the critical batch.
 
     Examples
     --------
@@ -373,16 +375,16 @@ def toy_minimum_latency(
 
 
 class FastestCost(NamedTuple):
-    """Cost of a token at the lowest latency and at the critical batch [accelerator-seconds]."""
+    """Cost of a token in the toy model at the lowest latency and at the critical batch [accelerator-seconds]."""
 
     exact: Array
-    """Exact cost on the best instance: N* / b* times its latency [s]."""
+    """Exact cost on the fastest instance: size N* divided by critical batch b*, times latency [s]."""
     by_reads: Array
-    """Limit for large instances: three times the cost of weight reads [s]."""
+    """Limit of the cost for large instances: three times the cost of weight reads [s]."""
     by_arithmetic: Array
-    """Limit for large instances, from the cost of arithmetic [s].
+    """Limit of the cost for large instances: three times the cost of arithmetic [s].
 
-    At the critical batch, arithmetic takes as long as reads.
+    At the critical batch, arithmetic takes as long as weight reads, so this limit equals ``by_reads``.
     """
 
 
@@ -418,8 +420,8 @@ def toy_cost_at_minimum_latency(
 
     Notes
     -----
-    Eqs. (15), (16) and (17) of Erdil (2025). The fastest tokens have about three times the cost of the cheapest, 2 P /
-    C. The exact cost is lower by a share of 2 / (3 sqrt(N*)).
+    Eqs. (15), (16) and (17) of Erdil (2025). The fastest tokens cost about three times 2 P / C, the cost of the
+    cheapest tokens. The exact cost is lower than this limit by a share of 2 / (3 sqrt(N*)).
 
     Examples
     --------
@@ -451,7 +453,7 @@ def toy_asymptotic_latency(
     reductions: float = 4.0,
     hop_seconds: float = 1e-6,
 ) -> Array:
-    """Minimum of :func:`toy_latency` in the limit of large instances.
+    """Lowest time per token in the toy model, in the limit of large instances.
 
     Parameters
     ----------
@@ -473,8 +475,8 @@ def toy_asymptotic_latency(
 
     Notes
     -----
-    Eq. (18) of Erdil (2025), which is eq. (14) without the hop that a ring saves, 2 L R T_h. The asymptotic latency is
-    too long by a share of 2 / (3 sqrt(N*) - 2), 15 % for an instance of 26 accelerators.
+    Eq. (18) of Erdil (2025), which is eq. (14) without the term for the hop that a ring saves, 2 L R T_h. The
+    asymptotic latency is too long by a share of 2 / (3 sqrt(N*) - 2): 15 % for an instance of 26 accelerators.
 
     Examples
     --------
@@ -496,7 +498,7 @@ def square_root_law(parameters: ArrayLike, reference_parameters: float, referenc
     reference_parameters : float
         Number of parameters of a model with a known latency [1].
     reference_seconds : float
-        Latency of that model [s].
+        Known latency of this reference model [s].
 
     Returns
     -------
@@ -505,7 +507,7 @@ def square_root_law(parameters: ArrayLike, reference_parameters: float, referenc
 
     Notes
     -----
-    Eq. (19) of Erdil (2025). The law is valid if depth grows as the fourth root of the parameter count.
+    Eq. (19) of Erdil (2025). The law is valid if the number of layers grows as the fourth root of the parameter count.
 
     Examples
     --------

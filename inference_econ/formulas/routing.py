@@ -1,9 +1,9 @@
-"""Prefix cache of conversations over several replicas: hit rates, and the memory of copies.
+"""Prefix cache of conversations on several replicas without prefix-aware routing: hit rates and memory.
 
-Round-robin routing over many conversations sends each turn to a random replica. A replica then has the conversation up
-to the last turn that it served. A later prompt finds this part in its cache, unless it was evicted. Prefix-aware
-routing sends all turns of a conversation to one replica. For prefix-aware routing, and for a single replica, use
-:mod:`inference_econ.formulas.prefix_cache` with the replica's share of the requests.
+Round-robin routing over many conversations effectively sends each turn to a random replica. A replica then has the
+conversation up to the last turn that it served. This part is a cache hit for a later prompt at the replica, unless the
+part was evicted. Prefix-aware routing sends all turns of a conversation to one replica. For prefix-aware routing, and
+for a single replica, use :mod:`inference_econ.formulas.prefix_cache` with the replica's share of the requests.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from inference_econ.errors import InputError
 from inference_econ.formulas import prefix_cache
 from inference_econ.formulas.special import gamma_shares
 
-#: Maximum doublings and halvings in the search for a lifetime [1].
+#: Maximum number of doublings and halvings in the search for a lifetime [1].
 _STEPS = 200
 #: Maximum number of turns in a conversation [1]; the calculation loops over the turns.
 _MOST_TURNS = 10_000
@@ -33,7 +33,7 @@ def scattered_turns(
     think_seconds: float,
     system_tokens: float = 0.0,
 ) -> prefix_cache.Turns:
-    """Prompt and cached tokens of the mean request of a conversation, if turns go to random replicas.
+    """Mean prompt and cached tokens per request (turn) of a conversation, if turns go to random replicas.
 
     Parameters
     ----------
@@ -51,20 +51,20 @@ def scattered_turns(
     Returns
     -------
     Turns
-        Means over all turns [tokens].
+        Mean tokens per request, over all turns [tokens].
 
     Raises
     ------
     InputError
-        If turns or replicas are not positive integers, or another value is out of range.
+        If ``count`` or ``replicas`` is not a positive integer, or another value is out of range.
 
     Notes
     -----
-    Turn k finds the cache of turn k - m if two conditions hold. First, turn k - m was the last one at the same replica,
-    which has the probability (1 - 1/R)^(m-1) / R. Second, the sum of m pauses is shorter than the lifetime: G(m) =
-    P(Erlang(m, Z) <= L). Turn k then finds (k - m) (u + a) tokens; the sum over all k is (u + a) (n - m) (n - m + 1) /
-    2. The lifetime is the characteristic time of Che, Tung and Wang (2002). The case of one replica is
-    :func:`inference_econ.formulas.prefix_cache.returning`.
+    Turn k reuses the cache of turn k - m under two conditions. First, turn k - m was the previous turn at the same
+    replica, which has the probability (1 - 1/R)^(m-1) / R. Second, the sum of m think times is shorter than the
+    lifetime, which has the probability G(m) = P(Erlang(m, Z) <= L). Turn k then reuses (k - m) (u + a) tokens; the sum
+    over all k is (u + a) (n - m) (n - m + 1) / 2. The lifetime is the characteristic time of Che, Tung and Wang (2002).
+    For one replica, the hit probability is :func:`inference_econ.formulas.prefix_cache.returning`.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def scattered_tokens(
     think_seconds: float,
     system_tokens: float = 0.0,
 ) -> float:
-    """Number of cached tokens of one replica that wait for their next use, if turns go to random replicas.
+    """Mean number of cached tokens between two uses on one replica, if turns go to random replicas.
 
     Parameters
     ----------
@@ -116,10 +116,10 @@ def scattered_tokens(
 
     Notes
     -----
-    Little's law, Little (1961). Turn j leaves j (u + a) tokens. The tokens of a turn stay until the conversation
-    returns to this replica, or for the lifetime. A conversation returns m turns later with probability (1 - 1/R)^(m-1)
-    / R. The mean of the shorter of m pauses and the lifetime is Z times the sum of G(1) to G(m) of
-    :func:`scattered_turns`.
+    The mean follows from Little's law, Little (1961). Turn j leaves j (u + a) tokens on its replica. These tokens stay
+    until the conversation returns to this replica, or for the lifetime. A conversation returns m turns later with
+    probability (1 - 1/R)^(m-1) / R. The shorter of m think times and the lifetime has the mean Z times the sum of G(1)
+    to G(m), with G as in :func:`scattered_turns`.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def scattered_tokens(
     turn, elsewhere = np.arange(1.0, number + 1.0), 1.0 - 1.0 / replicas
     pauses = think_seconds * np.cumsum(_pauses_shorter(number, lifetime_seconds, think_seconds))
     back = elsewhere ** np.arange(number - 1.0) / replicas
-    # Turn j is followed by n - j turns.
+    # After turn j, n - j turns of the conversation follow.
     waits = np.concatenate([[0.0], np.cumsum(back * pauses)])[::-1] + elsewhere ** (number - turn) * lifetime_seconds
     waiting = float((turn * waits).sum()) / number
     return system_tokens + requests_per_second * (user_tokens + answer_tokens) * waiting
@@ -160,7 +160,8 @@ def scattered_lifetime(
     Returns
     -------
     float
-        Lifetime at which :func:`scattered_tokens` fill the cache; 0 if the system prompt does not fit [s].
+        Lifetime at which the tokens of :func:`scattered_tokens` fill the cache [s]; 0 if the system prompt does not
+        fit.
 
     Raises
     ------
@@ -195,14 +196,14 @@ def scattered_lifetime(
 
 
 def _pauses_shorter(number: int, lifetime_seconds: float, think_seconds: float) -> Array:
-    """Probability that the sum of 1, 2, .. ``number`` pauses is shorter than a lifetime [1]."""
+    """Probability that the sum of 1, 2, .. ``number`` think times is shorter than a lifetime [1]."""
     if math.isinf(lifetime_seconds):
         return np.ones(number - 1)
     return gamma_shares(np.arange(1.0, number), np.asarray(lifetime_seconds / think_seconds))
 
 
 def _whole(count: float, replicas: float) -> tuple[int, int]:
-    """Convert turns and replicas to integers."""
+    """Check that the numbers of turns and replicas are integers in range, and convert them to ``int``."""
     for name, value in (("turns", count), ("replicas", replicas)):
         if not (value >= 1 and float(value).is_integer()):
             raise InputError(f"{name} must be an integer >= 1 with several replicas, got {value:g}")

@@ -1,6 +1,6 @@
 """Special functions and root finding that most queries need.
 
-Importing scipy takes longer than most queries, so scipy is imported only for rare functions.
+These functions do not use scipy, because importing scipy takes longer than most queries.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from inference_econ._types import Array
 _EXACT = float(np.finfo(float).eps)
 #: Maximum number of terms in a series, and of steps in an iteration [1]. Far fewer are needed.
 _MOST_TERMS, _MOST_STEPS = 10_000, 200
-#: Distance from the mean above which a Poisson probability counts as zero [standard deviations].
+#: Distance from the mean above which a Poisson probability is treated as zero [standard deviations].
 _NEVER = 10.0
 _NORMAL = NormalDist()
 
@@ -87,8 +87,8 @@ def normal_shares(values: Array) -> Array:
 
     Notes
     -----
-    (1 + erf(x / sqrt(2))) / 2. The function is calculated from the complementary error function, which keeps the digits
-    of small values: section 7.18 of the DLMF, Olver et al. (2010).
+    (1 + erf(x / sqrt(2))) / 2. The function is calculated from the complementary error function, which is accurate for
+    small probabilities: section 7.18 of the DLMF, Olver et al. (2010).
 
     Examples
     --------
@@ -101,14 +101,14 @@ def normal_shares(values: Array) -> Array:
 
 
 def poisson_capped(mean: Array, most: Array) -> Array:
-    """Mean of min(N, limit) for a Poisson-distributed number N.
+    """Mean of min(N, m) for a Poisson-distributed number N and a limit m.
 
     Parameters
     ----------
     mean : ndarray, shape (...)
-        Mean of the number, above 0 [1].
+        Mean x of the number N, above 0 [1].
     most : ndarray, shape (...)
-        Limit, at least 0 [1]; it need not be an integer.
+        Limit m, at least 0 [1]; not necessarily an integer.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def poisson_capped(mean: Array, most: Array) -> Array:
     -----
     E min(N, m) = m P(m, x) + x Q(m - 1, x) with the regularized incomplete gamma functions: section 8.2 of the DLMF,
     Olver et al. (2010). P(m, x) is the probability that N is at least m. Q(m - 1, x) is Q(m, x) minus the probability
-    x^(m-1) e^-x / Gamma(m). Below m = 1, the result is m times the probability that N is at least one.
+    x^(m-1) e^-x / Gamma(m). For m < 1, the result is m times the probability that N is at least one.
 
     Examples
     --------
@@ -129,7 +129,7 @@ def poisson_capped(mean: Array, most: Array) -> Array:
     array([0.86466472])
     """
     mean, most = np.broadcast_arrays(mean, most)
-    # Most limits are always reached, or never.
+    # For most limits, N is practically always, or never, above the limit.
     capped, room = np.minimum(mean, most), _NEVER * (np.sqrt(mean) + _NEVER)
     near = (mean > 0.0) & (most > 0.0) & (most > mean - room) & (most < mean + room)
     x, m = mean[near], np.maximum(most[near], 1.0)
@@ -162,7 +162,7 @@ def gamma_shares(shapes: Array, values: Array) -> Array:
 
     Examples
     --------
-    With two pauses of one second on average, their sum is at most two seconds with the probability 1 - 3 e^-2.
+    The sum of two exponential times with mean 1 s is at most 2 s with the probability 1 - 3 e^-2.
 
     >>> gamma_shares(np.array([2.0]), np.array([2.0])).round(9)
     array([0.59399415])
@@ -175,7 +175,7 @@ def gamma_shares(shapes: Array, values: Array) -> Array:
 
 
 def wright_omega(values: Array) -> Array:
-    """Wright's omega function W(exp(x)) of real numbers, where W is Lambert's function; it does not overflow.
+    """Wright's omega function W(exp(x)) for real x, where W is Lambert's function; exp(x) does not overflow.
 
     Parameters
     ----------
@@ -209,9 +209,10 @@ def wright_omega(values: Array) -> Array:
 
 
 def _reached(most: Array, mean: Array) -> tuple[Array, Array]:
-    """P(m, x) for m = 1, 2, ..., and x^m e^-x / m!, shape (n,) [1].
+    """P(m, x) and x^m e^-x / m! for m = ``most`` and x = ``mean``, shape (n,) each [1].
 
-    Below m + 1, series 8.7.1 of the DLMF is used. Above, continued fraction 8.9.2 is evaluated by Lentz's method.
+    For x < m + 1, series 8.7.1 of the DLMF is used. For larger x, continued fraction 8.9.2 is evaluated by Lentz's
+    method.
     """
     chance = np.exp(most * np.log(mean) - mean - log_gamma(most + 1.0))
     reached, below = np.empty_like(chance), mean < most + 1.0
@@ -247,23 +248,24 @@ def root(function: Callable[[float], float], low: float, high: float, tolerance:
     function : callable
         Function of a number [1].
     low, high : float
-        The two arguments, in the unit of the number [1].
+        Arguments at which the function values have opposite signs [1].
     tolerance : float
-        Maximum error of the root, in the same unit [1].
+        Maximum error of the root, in the unit of the arguments [1].
 
     Returns
     -------
     float
-        Root, in the same unit [1].
+        Root, in the unit of the arguments [1].
 
     Raises
     ------
     ValueError
-        If the signs are equal.
+        If the function values at ``low`` and ``high`` have the same sign.
 
     Notes
     -----
-    Chandrupatla (1997): inverse quadratic interpolation if the last three values allow it, otherwise bisection.
+    The method of Chandrupatla (1997) uses inverse quadratic interpolation if the last three values allow it, otherwise
+    bisection.
 
     Examples
     --------

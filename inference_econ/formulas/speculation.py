@@ -23,13 +23,13 @@ def expected_tokens(acceptance: float, checked: int) -> float:
     acceptance : float
         Probability that a draft token is accepted, from 0 to 1 [1].
     checked : int
-        Length of the truncated geometric series [1]. In the published study, the length is the draft length. In
-        Leviathan et al. (2023), it is one more, because they include the token from the target.
+        Number of terms n of the geometric series [1]: the draft length in the published study; the draft length plus
+        one in Leviathan et al. (2023), who include the token from the target.
 
     Returns
     -------
     float
-        (1 - a^n) / (1 - a) [1]; n if every token is accepted.
+        (1 - a^n) / (1 - a) for ``acceptance`` a [1]; n if every token is accepted.
 
     Notes
     -----
@@ -48,7 +48,7 @@ def expected_tokens(acceptance: float, checked: int) -> float:
 def seconds_per_token(
     verify_seconds: npt.ArrayLike, draft_seconds: npt.ArrayLike, draft_length: int, tokens: float
 ) -> Array:
-    """Mean time per accepted token.
+    """Mean time per output token with speculative decoding.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def seconds_per_token(
     Returns
     -------
     ndarray, shape (...)
-        (t_P + gamma t_Q) / V [s].
+        (t_P + gamma t_Q) / V [s], from verification time t_P, drafting time t_Q, draft length gamma and tokens V.
 
     Notes
     -----
@@ -96,7 +96,7 @@ def expected_tokens_by_position(acceptance: npt.ArrayLike) -> Array:
     Notes
     -----
     Eq. (1) of Leviathan et al. (2023), without the assumption that all positions are equal. If all probabilities are
-    equal, it is :func:`expected_tokens` for k + 1.
+    equal, the result equals :func:`expected_tokens` for k + 1.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def implied_acceptance(speedup: float, draft_length: int, draft_cost: float = 0.
     Parameters
     ----------
     speedup : float
-        Time per token without speculation, divided by the time per token with it [1].
+        Time per token without speculation, divided by the time per token with speculation [1].
     draft_length : int
         Number of draft tokens in every round [1].
     draft_cost : float
@@ -127,12 +127,12 @@ def implied_acceptance(speedup: float, draft_length: int, draft_cost: float = 0.
     Raises
     ------
     InputError
-        If a number is out of range, or no acceptance rate gives such a speedup.
+        If a number is out of range, or if no acceptance rate gives this speedup.
 
     Notes
     -----
     Theorem 3.8 of Leviathan et al. (2023), speedup = (1 - a^(k+1)) / ((1 - a) (1 + k c)), solved for a. The equation is
-    valid if verification of k draft tokens takes no longer than a plain step, as in small batches.
+    valid if verification of k draft tokens takes no longer than a decode step without speculation, as in small batches.
 
     Examples
     --------
@@ -155,12 +155,12 @@ def implied_acceptance(speedup: float, draft_length: int, draft_cost: float = 0.
 
 
 def round_seconds(verify_seconds: npt.ArrayLike, draft_seconds: npt.ArrayLike) -> Array:
-    """Time of a round with 0, 1, ... k draft tokens.
+    """Time of a speculation round with 0, 1, ... k draft tokens.
 
     Parameters
     ----------
     verify_seconds : array_like, shape (..., k + 1)
-        Time in which the target verifies 0, 1, ... k draft tokens [s]; the first entry is a plain decode step.
+        Time in which the target verifies 0, 1, ... k draft tokens [s]; the first entry is a step without speculation.
     draft_seconds : array_like, shape (...)
         Time to draft one token [s]; ``inf`` if the draft model cannot run, so that only plain decoding remains.
 
@@ -171,7 +171,7 @@ def round_seconds(verify_seconds: npt.ArrayLike, draft_seconds: npt.ArrayLike) -
 
     Notes
     -----
-    The numerator of eq. (46) of Erdil (2025).
+    The time is the numerator of eq. (46) of Erdil (2025).
 
     Examples
     --------
@@ -184,14 +184,14 @@ def round_seconds(verify_seconds: npt.ArrayLike, draft_seconds: npt.ArrayLike) -
 
 
 class BestDraft(NamedTuple):
-    """Draft length with the shortest time per token; fields have the shape of the leading axes."""
+    """Draft length with the shortest time per output token; fields have the shape of the leading axes."""
 
     length: Indices
-    """Number of draft tokens per round [1]; 0 if plain decoding is fastest."""
+    """Number of draft tokens per round [1]; 0 if decoding without speculation is the fastest."""
     seconds: Array
     """Time per token [s]."""
     speedup: Array
-    """Time per token of plain decoding, divided by ``seconds`` [1]; at least 1 if plain decoding is allowed."""
+    """Time per token without speculation, divided by ``seconds`` [1]; at least 1 if the draft length may be 0."""
 
 
 def best_draft_length(
@@ -202,18 +202,19 @@ def best_draft_length(
     Parameters
     ----------
     verify_seconds : array_like, shape (..., k + 1)
-        Time in which the target verifies 0, 1, ... k draft tokens [s]; the first entry is a plain decode step.
+        Time in which the target verifies 0, 1, ... k draft tokens [s]; the first entry is a step without speculation.
     draft_seconds : array_like, shape (...)
         Time to draft one token [s].
     tokens : array_like, shape (..., k + 1)
         Expected number of tokens from a round with 0, 1, ... k draft tokens [1]; the first entry is 1.
     shortest : int
-        Minimum draft length [1]. If it is k, the draft length is always k.
+        Minimum draft length [1]. The value k fixes the draft length at k.
 
     Returns
     -------
     BestDraft
-        Draft length [1], time per token [s] and speedup [1]. If several lengths are equally good, the shortest is used.
+        Draft length [1], time per token [s] and speedup [1]. If several draft lengths are equally fast, the shortest is
+        returned.
 
     Raises
     ------
@@ -227,7 +228,8 @@ def best_draft_length(
 
     Examples
     --------
-    Each draft token adds 2% to the verification time, and takes 10% of a step. Four of five draft tokens are accepted.
+    Each draft token adds 2% to the verification time, and drafting a token takes 10% of a step. Four of five draft
+    tokens are accepted.
 
     >>> tokens = [expected_tokens(0.8, n + 1) for n in range(4)]
     >>> best = best_draft_length([0.0100, 0.0102, 0.0104, 0.0106], 0.001, tokens)
@@ -251,7 +253,7 @@ def best_draft_length(
 
 
 def acceptance_probability(target: npt.ArrayLike, draft: npt.ArrayLike) -> Array:
-    """Probability that a draft token is accepted, from the distributions of both models.
+    """Probability that a draft token is accepted, from the token distributions of target and draft model.
 
     Parameters
     ----------
@@ -287,13 +289,13 @@ class Acceptance(NamedTuple):
     rate: float
     """Share of draft tokens that are accepted [1]."""
     standard_error: float
-    """Standard error of the rate if tokens are independent [1]; NaN for a single token."""
+    """Standard error of the acceptance rate if tokens are independent [1]; NaN for a single token."""
     tokens: int
     """Number of draft tokens in the sample [1]."""
 
 
 def acceptance_from_log_probabilities(target: npt.ArrayLike, draft: npt.ArrayLike) -> Acceptance:
-    """Acceptance rate, from the probabilities that both models assign to the draft tokens.
+    """Estimate the acceptance rate from the probabilities that target and draft model assign to draft tokens.
 
     Parameters
     ----------
@@ -314,7 +316,8 @@ def acceptance_from_log_probabilities(target: npt.ArrayLike, draft: npt.ArrayLik
     -----
     alpha = E[min(1, p(x) / q(x))] for x drawn from q, definition 3.1 and theorem 3.5 of Leviathan et al. (2023). The
     estimate is valid if the draft model sampled its tokens at the temperature of its logarithms, but not for greedy
-    drafts. The mean is taken over acceptance probabilities, not over outcomes, which reduces the variance.
+    drafts. The estimate is the mean of acceptance probabilities instead of outcomes (accepted or rejected), which
+    reduces the variance.
 
     Examples
     --------
@@ -383,8 +386,8 @@ def speculative_sample(
     -----
     Algorithm 1 of Leviathan et al. (2023). A draft token x is accepted with the probability min(1, p(x) / q(x)). The
     first rejected token is replaced by a sample from max(0, p - q), normalized. If all k draft tokens are accepted, the
-    target adds one token. Distributions depend only on the position. The tokens follow the target's distribution for
-    any draft model.
+    target adds one token. Distributions may depend on the position, but not on earlier tokens. The sampled tokens have
+    the target's distribution for any draft model.
 
     Examples
     --------
@@ -411,10 +414,10 @@ def speculative_sample(
 
 
 def _draw(weights: Array, random: np.random.Generator) -> Indices:
-    """Draw one index per row, with probabilities proportional to its weights."""
+    """Draw one column index per row of ``weights``, with probabilities proportional to the weights of the row."""
     steps = np.cumsum(weights, axis=-1)
     reached = random.random((len(weights), 1)) * steps[:, -1:]
-    # The comparison is strict, so that an index of weight 0 is never drawn.
+    # The comparison is strict, so that an index with weight 0 is never drawn.
     return np.asarray(np.argmax(steps > reached, axis=-1))
 
 

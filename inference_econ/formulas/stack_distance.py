@@ -1,4 +1,4 @@
-"""LRU stack distances of cache blocks. Stack distances give the hit rate of a cache of any size."""
+"""LRU stack distances of cache blocks, which give the hit rate of an LRU cache of any size."""
 
 from __future__ import annotations
 
@@ -6,27 +6,28 @@ from collections.abc import Hashable, Sequence
 from itertools import accumulate
 from zlib import crc32
 
-#: Range of the hash that selects blocks [1]. All blocks are selected until there are too many.
+#: Number of different hashes of blocks [1]; the hash selects the tracked blocks if there are too many blocks.
 _HASHES = 1 << 24
-#: Number of positions in time that are counted as one part [1].
+#: Number of positions in time per part, for which one sum is stored [1].
 _PART = 512
-#: Maximum number of blocks that are tracked [1]. If there are more, a random sample (by hash) represents all blocks.
+#: Maximum number of tracked blocks [1]. If there are more blocks, a random sample (by hash) represents all blocks.
 _MOST = 1 << 18
 
 
 def _hash(block: Hashable) -> int:
-    """Hash of a block, below :data:`_HASHES` [1]. The hash is the same in every process."""
+    """Hash of a block, below :data:`_HASHES` [1]; equal in every Python process."""
     return crc32(repr(block).encode()) % _HASHES
 
 
 class StackDistances:
     """Online counter of the LRU stack distances of prompt blocks.
 
-    An LRU cache of C blocks contains a block if fewer than C other blocks were used since its last use. Within a
-    prompt, the last block is treated as used first, so the end of a prompt is evicted before its start.
+    An LRU cache of C blocks contains a block if fewer than C other blocks were used since the last use of the block.
+    Within a prompt, the last block is treated as the least recently used, so the end of a prompt is evicted before its
+    start.
 
-    If there are more than ``most`` blocks, only blocks with a hash below a threshold are tracked. The tracked blocks
-    represent all blocks in proportion. Run time grows with the number of uses, and memory is constant.
+    If there are more than ``most`` blocks, only blocks with a hash below a threshold are tracked, and results are
+    scaled in proportion. Run time grows with the number of uses, and memory is bounded.
 
     Parameters
     ----------
@@ -49,18 +50,18 @@ class StackDistances:
 
     def __init__(self, most: int = _MOST) -> None:
         self.most, self.below, self.uses = most, _HASHES, 0
-        #: Number of tracked uses, number of those that found their block, and counts by the cache size that they
-        #: required.
+        #: Number of tracked uses, number of uses whose block was used before, and number of uses by the cache size that
+        #: a hit requires.
         self.followed, self.hits = 0.0, 0.0
         self.rooms: dict[int, float] = {}
-        #: Last use of each block as a position in time; which positions are last uses; and number of last uses in each
-        #: part.
+        #: Position in time of the last use of each block; True for positions that are last uses; and number of last
+        #: uses per part.
         self._last: dict[Hashable, int] = {}
         self._used, self._end = bytearray(2 * most + _PART), 0
         self._counts = [0] * (len(self._used) // _PART + 1)
 
     def use(self, blocks: Sequence[Hashable]) -> int:
-        """Use the blocks of a prompt, and return the number of leading blocks that were used before [1]."""
+        """Record a use of the blocks of a prompt, and return the number of leading blocks that were used before [1]."""
         last, chosen = self._last, list(blocks)
         self.uses += len(chosen)
         if self.below < _HASHES:
@@ -91,7 +92,7 @@ class StackDistances:
             self._counts[self._end // _PART] += 1
             self._end += 1
         if len(last) > self.most:
-            # From here on, a smaller sample of the blocks is tracked.
+            # A smaller sample of the blocks is tracked from now on.
             self.below //= 2
             self._last = {block: place for block, place in last.items() if _hash(block) < self.below}
             self._renumber()
@@ -108,11 +109,11 @@ class StackDistances:
         return round(len(self._last) * _HASHES / self.below)
 
     def found(self, rooms: Sequence[int]) -> list[float]:
-        """Hit rates of caches with given numbers of blocks, as a share of all uses [1]."""
+        """Hit rates of LRU caches with ``rooms`` blocks each, as shares of all uses [1]."""
         return [sum(n for need, n in self.rooms.items() if need <= room) / self.followed for room in rooms]
 
     def _renumber(self) -> None:
-        """Close the gaps between the positions of last uses. The dictionary has them in order."""
+        """Renumber the positions of last uses consecutively, in their order."""
         self._last = {block: place for place, block in enumerate(self._last)}
         self._end = len(self._last)
         self._used = bytearray(b"\1" * self._end).ljust(max(len(self._used), 2 * self._end + 1), b"\0")

@@ -18,7 +18,7 @@ SERVED: tuple[Quantity, ...] = (*SEEN, "throughput")
 def known_errors(
     instances: Instances, quantities: Iterable[Quantity]
 ) -> dict[Quantity, tuple[Interval, LeftOutErrors]]:
-    """Intervals of measured / predicted values, with the errors that they are based on; unknown ones are left out."""
+    """80% interval of measured / predicted values and its errors, for each quantity that has known errors."""
     by_quantity: dict[Quantity, tuple[Interval, LeftOutErrors]] = {}
     assumptions, subjects = instances.setup.assumptions, subjects_of(instances)
     for quantity in quantities:
@@ -30,7 +30,7 @@ def known_errors(
 
 
 def outside_of(instances: Instances) -> tuple[list[str], list[str]]:
-    """Reasons why all instances, and why only some instances, are outside the calibration data."""
+    """Reasons that place all instances outside the calibration data, and reasons that apply only to some instances."""
     assumptions = instances.setup.assumptions
     calibration = assumptions.calibration
     if calibration is None:

@@ -1,4 +1,4 @@
-"""Facts of a setup as plain data; they are the first fields of records."""
+"""Model, GPU, number formats and price of a result as plain data, for the first fields of its JSON record."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ HEAD = ("model", "hardware", "assumptions", "price")
 
 
 def facts(setup: Setup, *names: str, requests: Requests | None = None, calibration: object = None) -> dict[str, object]:
-    """Return facts of a setup as plain data, including engines that were left out, with reasons (``left_out``).
+    """Return facts of a setup by name as plain data; ``left_out`` lists the excluded engines with reasons.
 
     Parameters
     ----------
     setup : Setup
         Model, GPU, formats, price and assumptions.
     *names : str
-        Facts, in order. Names are those in :data:`HEAD`, number formats (``weights``, ``expert_weights``,
-        ``activations``, ``kv``, ``formats`` for all), ``math_unit``, ``context`` and ``contexts``. The names of the
-        other parameters are also valid.
+        Names of the facts, in output order: those in :data:`HEAD`, number formats (``weights``, ``expert_weights``,
+        ``activations``, ``kv``, ``formats`` for all), ``math_unit``, ``context`` and ``contexts``. ``calibration``,
+        ``isl``, ``osl``, ``cached`` and ``shared_prefix`` are also valid.
     requests : Requests
-        Requests, from which ``isl``, ``osl`` and ``cached`` are taken [tokens].
+        Requests that give ``isl``, ``osl``, ``cached`` and ``shared_prefix`` [tokens].
     calibration : object
         Value of the field ``calibration``, see :func:`inference_econ.records.deviations.calibration_record`.
     """
@@ -53,12 +53,12 @@ def facts(setup: Setup, *names: str, requests: Requests | None = None, calibrati
 
 
 def bound(*setups: Setup) -> dict[str, object]:
-    """Field that marks numbers as lower bounds, if no server with the GPU was used to fit the assumptions."""
+    """JSON field that marks a result as a lower bound if no server with its GPU was used for the fit."""
     return {"bound": True} if any(setup.is_bound for setup in setups) else {}
 
 
 def without_unknown_costs(record: Mapping[str, Any], *setups: Setup) -> dict[str, Any]:
-    """Record in which costs are null if the price of a GPU is unknown."""
+    """Copy a record; its costs become null if the price of a GPU is unknown."""
     return {**record} if all(setup.is_priced for setup in setups) else _without_dollars(record)
 
 
@@ -69,7 +69,7 @@ def _without_dollars(value: Any) -> Any:
 
 
 def price_record(setup: Setup) -> dict[str, object] | None:
-    """Price of a GPU with its source; None if unknown."""
+    """Price of a GPU with its source; None if the price is unknown."""
     if not setup.is_priced:
         return None
     price = setup.hour_price
@@ -86,7 +86,7 @@ def price_record(setup: Setup) -> dict[str, object] | None:
 
 
 def node_record(chip: HardwareSpec, dollars_per_accelerator_hour: float) -> dict[str, float | int | None]:
-    """Hourly price of a node, and its number of GPUs; None if the GPU file has no node size."""
+    """Hourly price of a node, and GPUs per node; both are None if the GPU file has no node size."""
     size = chip.rented_as[-1] if chip.rented_as else None
     return {
         "usd_per_node_hour": None if size is None else size * dollars_per_accelerator_hour,

@@ -26,14 +26,14 @@ PAGES = (".html", ".htm")
 SWEEP = "sweep.json"
 #: Flags that open a path safely, even if it is not a regular file.
 _LOOK = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-#: Part of the names of all unfinished files.
+#: Text that the names of all temporary files contain.
 _UNFINISHED = ".unfinished-"
-#: Number of characters of the target's name in the name of its unfinished file, which must not be too long.
+#: Number of characters of the target's name that the name of its temporary file repeats [1].
 _BORNE = 40
 
 
 def ending_of(path: Path | str) -> str:
-    """File extension in lower case; a name such as ``.csv`` or ``..csv`` is only an extension.
+    """File extension in lower case; ``.csv`` and ``..csv`` are an extension without a file name.
 
     Examples
     --------
@@ -47,13 +47,13 @@ def ending_of(path: Path | str) -> str:
 def whole_file(path: Path | str) -> Iterator[Path]:
     """Yield a temporary path that replaces ``path`` when the block ends without an error.
 
-    Links are followed. Special files (pipes, devices) are written directly. Unfinished files of this target are removed
-    if a killed process left them.
+    If ``path`` is a symbolic link, its target is replaced. Pipes and devices are written directly. Temporary files that
+    a killed process left for this path are removed.
 
     Raises
     ------
     InputError
-        If the path cannot be written. No unfinished file remains.
+        If the path cannot be written. No temporary file remains.
     """
     if not str(path):
         raise InputError("the name of the file to write is empty")
@@ -80,9 +80,9 @@ def whole_file(path: Path | str) -> Iterator[Path]:
 
 @contextmanager
 def _unfinished(target: Path) -> Iterator[Path]:
-    """Yield an empty file in the folder of the target.
+    """Yield an empty temporary file in the folder of ``target``.
 
-    The file is locked while in use, and removed at the end unless it was moved.
+    The temporary file is locked while in use. The file is removed at the end unless it was moved to ``target``.
     """
     prefix = f".{target.name[:_BORNE]}{_UNFINISHED}"
     _remove_abandoned(target.parent, prefix)
@@ -104,7 +104,7 @@ def _unfinished(target: Path) -> Iterator[Path]:
 
 
 def _new_file(folder: Path, prefix: str, suffix: str) -> tuple[int, Path]:
-    """Create a new file, open and locked. If another process removes it before it is locked, another one is created."""
+    """Create, open and lock a new file; try again if another process removes the file before it is locked."""
     import tempfile  # most commands write no file
 
     while True:
@@ -122,7 +122,7 @@ def _new_file(folder: Path, prefix: str, suffix: str) -> tuple[int, Path]:
 
 
 def _remove_abandoned(folder: Path, prefix: str) -> None:
-    """Remove unlocked unfinished files. The system releases the locks of killed processes."""
+    """Remove temporary files that no process has locked; the system releases the locks of killed processes."""
     if fcntl is None:
         return
     for abandoned in folder.glob(f"{escape(prefix)}*"):
@@ -137,8 +137,8 @@ def check_place(path: Path | str) -> None:
     Raises
     ------
     InputError
-        If :func:`whole_file` would fail, or if the path is a named pipe, because writing would wait for a reader. No
-        unfinished file remains.
+        If :func:`whole_file` would fail, or if the path is a named pipe (a write would wait for a reader). No temporary
+        file remains.
     """
     with suppress(OSError):  # reported below, for example for a name that is too long
         # A path such as /dev/stdout, or /dev/fd/63 from a shell, already has a reader.
@@ -151,14 +151,14 @@ def check_place(path: Path | str) -> None:
 
 
 def check_picture(path: Path | str, endings: Sequence[str] = PICTURES) -> Path:
-    """Check that a path has a picture extension, and return it.
+    """Return the path of a picture; reject a path without a picture extension.
 
     Parameters
     ----------
     path : Path or str
-        Path.
+        Path of the file.
     endings : sequence of str
-        Extensions that are allowed.
+        Allowed extensions of pictures.
 
     Raises
     ------
@@ -170,7 +170,7 @@ def check_picture(path: Path | str, endings: Sequence[str] = PICTURES) -> Path:
 
 
 def check_page(path: Path | str) -> None:
-    """Reject a path without an extension of pages for browsers.
+    """Reject the path of an HTML page without an HTML extension.
 
     Raises
     ------
@@ -182,12 +182,12 @@ def check_page(path: Path | str) -> None:
 
 
 def check_ending(path: Path | str, what: str, endings: Sequence[str]) -> None:
-    """Reject a path with an extension that no supported file format has.
+    """Reject a path whose extension is not a supported one.
 
     Parameters
     ----------
     path : path or str
-        Path.
+        Path of the file.
     what : str
         Kind of file, for the error message.
     endings : sequence of str

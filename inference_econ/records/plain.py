@@ -18,22 +18,22 @@ Frame: TypeAlias = "pd.DataFrame"
 
 
 def attributes(owner: object, names: str) -> dict[str, Any]:
-    """Return some attributes of an object as a dictionary; record fields have the same names."""
+    """Return the named attributes of an object as a dictionary."""
     return {name: getattr(owner, name) for name in names.split()}
 
 
 def finite_or_none(value: float) -> float | None:
-    """Return the value, or None if it is infinite or NaN, because records contain neither."""
+    """Return the value, or None if it is infinite or NaN, because JSON cannot represent these values."""
     return value if math.isfinite(value) else None
 
 
 def finite_or_nan(value: float) -> float:
-    """Return the value as a float, or NaN if it is infinite. NaN is a gap in a line, or an empty cell."""
+    """Return the value as a float, or NaN if it is infinite; NaN is a gap in a chart and an empty cell in a table."""
     return float(value) if math.isfinite(value) else math.nan
 
 
 def without_signed_zeros(value: Any) -> Any:
-    """Plain data without negative zeros."""
+    """Copy plain data; each negative zero (-0.0) becomes 0.0."""
     if isinstance(value, Mapping):
         return {key: without_signed_zeros(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -56,28 +56,28 @@ def flat(record: Mapping[str, Any], before: str = "") -> dict[str, Any]:
 
 
 def flat_frame(records: Iterable[Mapping[str, Any]]) -> Frame:
-    """Convert records to unrounded rows. The error statistics of the whole result are left out."""
+    """Convert records to a data frame of unrounded values, without the field ``calibration``."""
     return frame_of(
         [flat({name: value for name, value in record.items() if name != "calibration"}) for record in records]
     )
 
 
 def records_of(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Convert columns by name to one record per row. Single values are repeated in every row."""
+    """Convert columns to one record per row; a column with a single value has this value in every row."""
     lists = (column.tolist() if hasattr(column, "tolist") else column for column in columns.values())
     rows = zip(*(values if isinstance(values, (list, tuple)) else repeat(values) for values in lists), strict=False)
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def frame_of(rows: Any, columns: list[str] | None = None) -> Frame:
-    """Return rows, or columns by name, as a data frame; imports pandas."""
+    """Return a pandas data frame of rows, or of columns by name."""
     import pandas as pd
 
     return pd.DataFrame(rows, columns=columns)
 
 
 def spreadsheet_cell(value: object) -> str:
-    """Format a value for spreadsheets: empty if missing, and numbers with ten digits."""
+    """Format a value for a spreadsheet cell: a float with ten digits, None as an empty cell."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -86,13 +86,13 @@ def spreadsheet_cell(value: object) -> str:
 
 
 def named(record: object) -> dict[str, Any]:
-    """Convert a record to a dictionary without negative zeros. A list becomes the entry ``rows``."""
+    """Convert plain data to a dictionary without negative zeros; a list becomes the entry ``rows``."""
     plain = without_signed_zeros(record)
     return plain if isinstance(plain, dict) else {"rows": plain}
 
 
 def csv_text(frame: Frame) -> str:
-    """Convert rows to CSV text without negative zeros; missing values are empty.
+    """Convert a data frame to CSV text; missing values become empty cells, and -0.0 becomes 0.0.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def csv_text(frame: Frame) -> str:
 
 
 def _finite(value: object) -> object:
-    """Cell value; a negative zero becomes zero."""
+    """Value of a CSV cell; a negative zero becomes zero."""
     if not isinstance(value, float):
         return value
     if math.isinf(value):

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from inference_econ.engine import Setup
 
 _LOG = logging.getLogger(__name__)
-#: Header keys of saved results. Python writes the first key, with rows. The command line writes the second, with the
-#: query.
+#: Header keys of saved results. Files of the Python interface have the first key, with the rows of the result. Files of
+#: the command line have the second key, with the query.
 _SAVED, _QUESTION = "saved", "asked"
 _PROGRAM = "inference-econ"
-#: For some commands: the record key that has the rows of the data frame. Records of other commands have several parts.
+#: Record key with the rows of the data frame, by command. Records of other commands have several parts.
 _ROWS = {
     "buy": "crossovers",
     "fits": "instances",
@@ -33,7 +33,7 @@ _ROWS = {
     "rollout": "runs",
     "speculate": "rows",
 }
-#: Old names of record keys and options, with the current names. They occur in files of 0.2.0 development versions.
+#: Current name by old name of record keys and options. Files of 0.2.0 development versions have the old names.
 _OLD_KEYS = {
     "binding": "limiting_constraint",
     "autoscaled_kept_share": "autoscaled_slo_met_share",
@@ -65,20 +65,21 @@ _AGAIN = "write one with 'inference-econ frontier ... -o answer.json' (or anothe
 
 @dataclass(frozen=True, slots=True)
 class SavedAnswer:
-    """Saved result. A saved result has only data, because catalog facts and fits may have changed since then.
+    """Result that was loaded from a file; only data, because the catalog may have changed since the result was saved.
 
     Attributes
     ----------
     kind : str
-        Type of the result, for example ``ServiceFrontier``. For the command line, name of the command.
+        Type of the result, for example ``ServiceFrontier``. If the command line wrote the file, name of the command.
     version : str
         Version of inference_econ that wrote the file.
     record : dict
         Record of the result, see :meth:`to_dict`.
     rows : dict or None
-        Columns and rows of the numbers; None for files of the command line, where the record may have the rows.
+        Columns and rows of the data frame; None if the command line wrote the file, because then ``record`` may have
+        the rows.
     options : mapping
-        Options of the command; empty for results that Python saved, because these files do not have the query.
+        Options of the command; empty if Python saved the result, because such files do not have the query.
     origin : str
         Path of the file.
     """
@@ -95,12 +96,12 @@ class SavedAnswer:
         return self.record
 
     def to_frame(self) -> Frame:
-        """Rows of the result, as saved.
+        """Return the saved rows of the result as a data frame.
 
         Raises
         ------
         InputError
-            If the command line wrote the file, and its record does not have the rows.
+            If the command line wrote the file and the record does not have the rows.
         """
         if self.rows is not None:
             return frame_of(self.rows["data"], columns=self.rows["columns"])
@@ -113,27 +114,27 @@ class SavedAnswer:
         return flat_frame(rows)
 
     def __repr__(self) -> str:
-        """Kind of the result, and version that wrote it."""
+        """Type of the result, and the inference_econ version that wrote the file."""
         return f"<SavedAnswer: {self.kind} of inference-econ {self.version}>"
 
 
 def question_record(command: str, options: Mapping[str, Any]) -> dict[str, object]:
-    """Query as part of a result's JSON. The JSON is sufficient to repeat the query."""
+    """JSON field with the command and options of a query, which is sufficient to repeat the query."""
     return {_QUESTION: {"program": _PROGRAM, "version": _version(), "command": command, "options": {**options}}}
 
 
 def json_of(kind: str, frame: Frame, record: Mapping[str, Any]) -> str:
-    """Content of a file with a result, which :func:`load_answer` can read."""
+    """JSON text of a result that :func:`load_answer` can read."""
     rows = frame.astype(object).where(frame.notna(), None).to_dict("split", index=False)
     head = {"program": _PROGRAM, "version": _version(), "kind": kind, "rows": rows}
     return json_text({_SAVED: head, **record})
 
 
 def csv_of(frame: Frame, setups: Sequence[Setup]) -> str:
-    """Convert rows to CSV text without negative zeros; missing values are empty.
+    """Convert the rows of a result to CSV text; missing values become empty cells, and -0.0 becomes 0.0.
 
-    The column ``bound`` marks rows for a GPU without fitted assumptions, as in JSON. If no row names its GPU, all rows
-    are marked.
+    The column ``bound`` marks rows whose assumptions were fitted without servers that have the GPU. If rows do not name
+    their GPU, all rows are marked, provided that this holds for all setups.
 
     Raises
     ------
@@ -196,12 +197,13 @@ def _current(value: Any) -> Any:
 
 
 def question(path: str) -> SavedAnswer:
-    """Load a result that a command wrote, with its query.
+    """Load a result that the command line wrote, including the options of its query.
 
     Raises
     ------
     InputError
-        If the file cannot be read, is not a result of this version, or was saved by Python (without a query).
+        If the file cannot be read, if another version of inference_econ wrote it, or if Python saved it (without a
+        query).
     """
     record = read_json(path, _AGAIN)
     if isinstance(record, dict) and isinstance(record.get(_SAVED), dict):
@@ -227,7 +229,7 @@ def read_json(path: str | Path, how: str) -> object:
     Raises
     ------
     InputError
-        If the file cannot be read or is not JSON; the message has advice on how to write one.
+        If the file cannot be read or is not JSON. The message ends with the advice ``how``.
     """
     try:
         data: object = json.loads(read_text(str(path)))
@@ -241,12 +243,12 @@ def read_json(path: str | Path, how: str) -> object:
 
 
 def of_command(record: object, origin: str, how: str) -> SavedAnswer:
-    """Convert the record of a command to a saved result.
+    """Convert the JSON record that a command wrote to a saved result.
 
     Raises
     ------
     InputError
-        If the record has no query, or another version wrote it; the message has advice on how to write one.
+        If the record has no query, or if another version of inference_econ wrote it.
     """
     head = record.get(_QUESTION) if isinstance(record, dict) else None
     asked = isinstance(head, dict) and head.get("program") == _PROGRAM and isinstance(head.get("command"), str)

@@ -14,17 +14,17 @@ _UNUSED = frozenset({"year", "watts", "link_bytes_per_second_both_ways", "max_co
 
 @dataclass(frozen=True, slots=True)
 class UsedSource:
-    """Source of an input of a result."""
+    """Publication or file that is the source of an input of a result."""
 
     file: str
-    """Kind and name of the specification."""
+    """Kind and name of the specification file."""
     field: str
     """Field of the specification."""
     source: Source
     """Source of the field."""
 
     def record(self) -> dict[str, str]:
-        """The source as plain data. If the reference is known, it includes title and address."""
+        """The source as plain data, with title and address of the publication if they are known."""
         reference = catalog.references().get(self.source.ref, {})
         return {
             "file": self.file,
@@ -46,7 +46,7 @@ def power_sources(chip: HardwareSpec) -> tuple[UsedSource, ...]:
 
 
 def priced_sources(setup: Setup, speculation: Speculation | None = None) -> tuple[UsedSource, ...]:
-    """Sources of a setup, of its draft model and of its price."""
+    """Sources of the model, GPU, assumptions, draft model and price of a setup."""
     used = setup_sources(setup, None if speculation is None else speculation.model)
     price, file = setup.hour_price, f"hardware: {setup.hardware.name}"
     if price.kind == prices.UNPRICED:

@@ -1,4 +1,4 @@
-"""Display text of numbers, layouts, formats and GPUs, and display names of parts and kinds."""
+"""Display texts of numbers, layouts, number formats and GPUs, and display names of codes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WHOLE = 99.95
 
 
 def words(kind: str) -> Mapping[str, str]:
-    """Return the display names of one kind of code, in the order of ``words.csv``."""
+    """Return the display name of each code of one kind, in the order of ``words.csv``."""
     return {row["name"]: row["words"] for row in rows(Path(__file__).with_name("words.csv")) if row["kind"] == kind}
 
 
@@ -74,7 +74,7 @@ def layout_label(layout: Mapping[str, float | str]) -> str:
 
 
 def formats_label(precision: Precision) -> str:
-    """Number format of the weights, and formats of weight groups that differ.
+    """Number format of the weights as text, with the formats of weight groups that differ from it.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def formats_label(precision: Precision) -> str:
 
 
 def assumptions_label(setups: Iterable[Setup]) -> str:
-    """Assumptions of some setups as text. If they differ, each is listed with its GPU."""
+    """Names of the assumptions of some setups as text; names that differ between GPUs are listed with their GPU."""
     pairs = dict.fromkeys((setup.assumptions.name, setup.hardware.name) for setup in setups)
     names = dict.fromkeys(name for name, _ in pairs)
     if len({chip for _, chip in pairs}) == 1 or len(names) == 1:
@@ -109,7 +109,7 @@ def size(value: float) -> str:
 
 
 class Amount(str):
-    """Dollars as text that also has its value, because other prices are proportional to it.
+    """Text of a dollar amount that keeps the unrounded value, so that pages can rescale it to another price.
 
     Attributes
     ----------
@@ -123,19 +123,19 @@ class Amount(str):
     per: Literal["tokens", "hour"]
 
     def __new__(cls, text: str, value: float, per: Literal["tokens", "hour"]) -> Amount:
-        """Create a text with its value."""
+        """Create the text with the unrounded value."""
         amount = super().__new__(cls, text)
         amount.value, amount.per = float(value), per
         return amount
 
 
 def dollars(value: float) -> Amount:
-    """Format a cost per million tokens: three digits, or cents from ten dollars."""
+    """Format a cost per million tokens: three significant digits, or two decimals from $10."""
     return Amount(f"{value:.2f}" if value >= 10 else f"{value:z#.3g}", value, "tokens")
 
 
 def per_hour(value: float) -> Amount:
-    """Format an hourly cost, with cents."""
+    """Format an hourly cost with two decimals."""
     return Amount(f"{value:,.2f}", value, "hour")
 
 
@@ -144,7 +144,7 @@ _ENDS: Mapping[float, str] = {0.05: "<5", 0.95: ">95"}
 
 
 def chance_percent(chance: float | None) -> str:
-    """Format a probability in percent. At the ends, ``<5`` and ``>95`` mean "at most" and "at least"; None is ``?``.
+    """Format a probability in percent. The limits 5% and 95% become ``<5`` and ``>95``, and None becomes ``?``.
 
     Examples
     --------
@@ -155,7 +155,7 @@ def chance_percent(chance: float | None) -> str:
 
 
 def amount(value: float) -> str:
-    """Format a quantity with three digits, or as an integer from a hundred.
+    """Format a number with three significant digits, or as an integer if it is at least 100.
 
     Examples
     --------
@@ -168,7 +168,7 @@ def amount(value: float) -> str:
 
 
 def digits(value: float) -> str:
-    """Format a number with four digits, or with all digits before the decimal point.
+    """Format a number with four significant digits; more digits only before the decimal point.
 
     Examples
     --------
@@ -187,14 +187,14 @@ _PREFIXES: Mapping[str, str] = {**dict.fromkeys(("B", "B/s", "FLOP/s"), "PTGMk "
 
 
 def prefixed(value: float, prefixes: str, form: str = "") -> str:
-    """Format a number with the largest prefix that leaves a value of at least 1, or with the smallest prefix.
+    """Format a number with an SI prefix: the largest prefix for which the number is at least 1, else the smallest.
 
     Parameters
     ----------
     value : float
         Number in base units.
     prefixes : str
-        Letters of the allowed prefixes, the largest first; a blank for no prefix.
+        Letters of the allowed prefixes, the largest first; a blank means no prefix.
     form : str
         Format specification; by default the format of :func:`.units.number`.
 

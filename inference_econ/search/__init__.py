@@ -1,10 +1,11 @@
 """Search for Pareto-optimal layouts.
 
-``fastest`` finds the fastest layout for each instance size and batch. ``every_plan`` lists every plan of a grid, and
-why plans cannot run. ``frontier`` computes the frontier of cost against speed.
+``fastest`` finds the fastest layout for each instance size and batch. ``every_plan`` lists every combination of
+instance size, batch and layout, with the number that cannot run by reason. ``frontier`` computes the frontier of cost
+against speed.
 
-``__init__.pyi`` lists the public names. ``_search`` computes lower bounds that skip slow layouts; only ``fastest`` uses
-it. The package uses prices of chips. Requests are in other packages.
+``__init__.pyi`` lists the public names. ``_search`` computes lower bounds on step times, with which ``fastest`` skips
+slow layouts. The package models decode steps and chip prices, but no requests.
 """
 
 import lazy_loader

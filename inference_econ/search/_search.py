@@ -1,4 +1,4 @@
-"""Search for the fastest layout of instances. Lower bounds on their time skip most layouts."""
+"""Search for the fastest layout of instances. Layouts with a high lower bound on their step time are skipped."""
 
 from __future__ import annotations
 
@@ -40,20 +40,23 @@ def hold(assumptions: Assumptions) -> bool:
 
     Notes
     -----
-    The bounds require three conditions. A step takes the least work if every chip of a stage computes attention. With
-    more chips in a stage, work per chip falls and communication grows. Work does not overlap with communication. The
-    conditions hold with these assumptions:
+    The bounds require three conditions. Work per chip is smallest if every chip of a pipeline stage computes attention.
+    With more chips in a stage, work per chip falls and communication grows. Work does not overlap with communication.
+    These conditions hold under the following assumptions:
 
-    - ``layout.attention_groups: idle``: groups that share the batch have less communication, and separate caches;
-    - ``layout.kv_placement: spread``: if the cache is placed with its heads, fewer ranks have fewer copies;
-    - ``experts.parallel_counts: requests``: expert parallelism starts at a number of sequences, not of new tokens;
-    - ``experts.all_to_all_traffic: as_all_reduce``: the bound of a collective does not cover traffic over a rank's own
-      link;
-    - ``experts.replicated_tokens: exchanged``: otherwise fewer attention ranks turn an all-reduce into an exchange;
-    - ``experts.imbalance: 1`` and ``experts.spread: even``: otherwise the busiest rank's work grows with the ranks;
-    - ``network.link_domains: whole`` or ``exact``: placed ranks may span fewer domains in larger stages;
-    - ``experts.redundant: null``: work grows with the chips that have copies;
-    - ``layout.residual_stream: whole``: otherwise the work of norms falls with the ranks that share them;
+    - ``layout.attention_groups: idle``: attention groups that share the batch communicate less and have separate
+    caches;
+    - ``layout.kv_placement: spread``: if KV heads determine the cache placement, fewer ranks have fewer cache copies;
+    - ``experts.parallel_counts: requests``: expert parallelism starts at a number of sequences, not at a number of new
+    tokens;
+    - ``experts.all_to_all_traffic: as_all_reduce``: the bound on a collective does not include traffic over a rank's
+    own link;
+    - ``experts.replicated_tokens: exchanged``: otherwise fewer attention ranks turn an all-reduce into an all-to-all;
+    - ``experts.imbalance: 1`` and ``experts.spread: even``: otherwise the busiest rank's work grows with the number of
+    ranks;
+    - ``network.link_domains: whole`` or ``exact``: with ``placed``, ranks may span fewer link domains in larger stages;
+    - ``experts.redundant: null``: otherwise work grows with the number of chips that have copies of experts;
+    - ``layout.residual_stream: whole``: otherwise the work of norms falls with the number of ranks that share it;
     - ``network.two_batch_overlap: never``: otherwise half of the communication may overlap with work;
     - ``network.hidden: 0`` and ``chip.prefetched_bytes: 0``: otherwise communication overlaps with work.
     """
@@ -69,21 +72,22 @@ def hold(assumptions: Assumptions) -> bool:
 
 
 def attention_floor(setup: Setup, smallest: Plans, largest: Plans) -> Array:
-    """Lower bound on the time of attention for all variants in a range of stages [s].
+    """Lower bound on the attention time for all numbers of attention ranks and all stage sizes in a range [s].
 
     Parameters
     ----------
     setup : Setup
         Model, chip, formats and assumptions.
     smallest, largest : Plans
-        Variants of attention at both ends of the range, shape (variants, ...). The bound is also valid for larger
-        micro-batches, because no part of the time falls with the micro-batch.
+        Plans with the smallest and the largest stage of the range, one row per number of attention ranks, shape
+        (variants, ...). The bound is also valid for larger micro-batches, because no part of the attention time
+        decreases with the micro-batch.
 
     Returns
     -------
     ndarray, shape (sums, ...)
-        Time of work plus communication [s]. Under ``overlap: step``, there is one row for arithmetic and one for memory
-        traffic; otherwise, there is a single row.
+        Time of work plus communication [s]. Under ``overlap: step``, the first row is for arithmetic and the second for
+        memory traffic; otherwise there is a single row.
     """
     large = setup.work(largest)
     communication = _least_communication(setup, setup.work(smallest), large, on_attention_ranks=True)
@@ -92,25 +96,24 @@ def attention_floor(setup: Setup, smallest: Plans, largest: Plans) -> Array:
 
 
 def range_bound(setup: Setup, smallest: Plans, largest: Plans, attention_floor: Array | float = 0.0) -> Array:
-    """Lower bound on the time of all plans in a range of stages, with the given or larger micro-batches [s].
+    """Lower bound on the step time for a range of stage sizes, with the given micro-batch or a larger one [s].
 
     Parameters
     ----------
     setup : Setup
         Model, chip, formats and assumptions.
     smallest, largest : Plans
-        Ends of the range, shape (...): plans without pipeline stages, with attention on every chip and equal batches.
-        The bound is valid for any pipeline depth, if the stage is in the range and the micro-batch is the given one or
-        larger. If the given micro-batch is too small for expert parallelism, the bound is not valid for micro-batches
-        that use it.
+        Plans with the smallest and the largest stage of the range, shape (...). Both plans have no pipeline
+        parallelism, attention on every chip and equal batches. The bound is valid for any pipeline depth. If the given
+        micro-batch is too small for expert parallelism, the bound is not valid for micro-batches with expert
+        parallelism.
     attention_floor : ndarray, shape (sums, ...)
         Result of :func:`attention_floor` for the same range [s].
 
     Returns
     -------
     ndarray, broadcastable to (...)
-        Bound [s]. The bound combines the least work (of the largest stage) with the least communication (of the
-        smallest stage).
+        Lower bound on the step time [s]: the work of the largest stage plus the communication of the smallest stage.
     """
     large = setup.work(largest)
     communication = _least_communication(setup, setup.work(smallest), large, on_attention_ranks=False)
@@ -123,7 +126,7 @@ def range_bound(setup: Setup, smallest: Plans, largest: Plans, attention_floor: 
 
 
 def _sums(setup: Setup, work: Work, operators: Iterable[Operator]) -> list[Array]:
-    """Sums of the work of some operators; the largest sum is a lower bound on the work of a step."""
+    """Total time of some operators, for arithmetic and memory traffic separately if both overlap within a step [s]."""
     rooflines = [operator_roofline(setup, operator, work) for operator in operators]
     if setup.assumptions.chip.overlap == "step":
         sums = [[roofline.compute, roofline.memory] for roofline in rooflines]
@@ -135,9 +138,9 @@ def _sums(setup: Setup, work: Work, operators: Iterable[Operator]) -> list[Array
 
 
 def _least_communication(setup: Setup, small: Work, large: Work, *, on_attention_ranks: bool) -> Array:
-    """Lower bound on the communication of attention, or of all other operators, in a range of stages.
+    """Lower bound on the communication time in a range of stages: of attention, or of all other operators [s].
 
-    The faster method of splitting matrices applies.
+    The bound is the smaller of the bounds for 1D and 2D splits of weight matrices.
     """
     totals, network = [], Network.of(setup.hardware, setup.assumptions.network)
     for layout in setup.assumptions.layout.tensor_layouts:
@@ -154,9 +157,9 @@ def _least_communication(setup: Setup, small: Work, large: Work, *, on_attention
 
 #: Number of instances that are evaluated together [1]; their arrays fit in the processor's cache.
 _CHUNK = 2048
-#: Number of plans from which a table of bounds is faster than a separate bound for each plan [1].
+#: Smallest number of plans for which a table of bounds is faster than a separate bound for each plan [1].
 _TABLE_FROM = 20000
-#: Number of ranges in the table per doubling of stages, and per doubling of micro-batches [1].
+#: Number of ranges in the table per doubling of the stage size, and per doubling of the micro-batch [1].
 _STAGES_PER_DOUBLING, _BATCHES_PER_DOUBLING = 8, 4
 #: Relative tolerance of the bounds, for rounding errors [1].
 _ROUNDING = 1e-12
@@ -169,11 +172,12 @@ class Fastest:
     Attributes
     ----------
     seconds : ndarray, shape (...)
-        Time of a step plus additional time [s]; ``inf`` if nothing fits or all layouts exceed the ceiling.
+        Step time, plus the additional time of the search if it has one [s]; ``inf`` if no layout fits in memory or all
+        layouts exceed the time limit.
     cut : ndarray, shape (...)
-        How the weight matrices are split: an index in ``assumptions.layout.tensor_layouts``.
+        Split of the weight matrices, as an index in ``assumptions.layout.tensor_layouts``.
     plans : Plans
-        Layouts as a flat array; not defined where the time is infinite.
+        Fastest layouts as a flat array; arbitrary where ``seconds`` is infinite.
     """
 
     seconds: Array
@@ -182,24 +186,24 @@ class Fastest:
 
 
 class Search:
-    """Search among the plans of some instances.
+    """Search for the fastest plan (layout with its batch) of each instance in a grid.
 
-    Plans are stored in one array per pipeline depth. Except for transfers between stages, the time depends only on the
-    stage T and the micro-batch u. A single table of bounds over ranges of (T, u) is therefore valid for all depths.
-    Plans that pass the bounds are evaluated in all variants and splits.
+    Plans are stored in one array per pipeline depth. Except for transfers between pipeline stages, the step time
+    depends only on the stage size T and the micro-batch u. A single table of lower bounds over ranges of (T, u) is
+    therefore valid for all depths. If a bound is below the time limit, all layouts of the plan are evaluated.
 
     Parameters
     ----------
     setup : Setup
         Model, chip, formats and assumptions.
     accelerators, batch : ndarray
-        Instance sizes and batches [1], broadcastable to a common shape (...). An open grid is faster than a list of its
-        pairs.
+        Instance sizes and batches [1], broadcastable to a common shape (...). An open grid (``numpy.ix_``) is faster
+        than a list of pairs.
     layouts : Layouts
         Layouts from which the fastest is selected.
     needed : callable, optional
-        Function that returns the memory of plans, if they need more than the memory of the model. The memory must be
-        smallest if every chip computes attention.
+        Function that returns the memory of plans, if it exceeds the memory of the model, for example with a draft
+        model. The memory must be smallest if every chip computes attention.
     """
 
     def __init__(
@@ -232,7 +236,7 @@ class Search:
             self.cells = [self._cells(depth) for depth in self.depths]
 
     def _cells(self, depth: Array) -> Indices:
-        """Index of the table range for each plan of one depth; 0 if the plan is too deep."""
+        """Table index of each plan of one pipeline depth; 0 if the instance is too small for this depth."""
         with np.errstate(divide="ignore"):
             stage = np.searchsorted(self.edges[0], self.accelerators / depth, side="right")
             micro_batch = np.searchsorted(self.edges[1], self.batch / depth, side="right")
@@ -245,7 +249,7 @@ class Search:
         return self.tables[new_tokens]
 
     def least(self, new_tokens: int, ceiling: Array) -> Array:
-        """Lower bound on the time of all plans of each instance [s]; 0 if the search uses no table of bounds."""
+        """Lower bound on the step time of each instance [s]; 0 if the search uses no table of bounds."""
         if not self.tabled:
             return np.zeros(self.shape)
         table = self._table(new_tokens)
@@ -256,23 +260,24 @@ class Search:
     def fastest(
         self, new_tokens: int, ceiling: Array | float, added: Callable[[Plans], Array] | None = None
     ) -> Fastest:
-        """Find the fastest plan of each instance.
+        """Find the plan with the shortest step time for each instance.
 
         Parameters
         ----------
         new_tokens : int
             Tokens per sequence and step [1].
         ceiling : ndarray, broadcastable to (...)
-            Layouts that take longer than this may be skipped [s].
+            Time limit; layouts with a longer step time may be skipped [s].
         added : callable, optional
-            Function that returns the time of a plan in addition to its step [s].
+            Function that returns the time of a plan that is added to the step time, for example to draft tokens [s].
 
         Returns
         -------
         Fastest
-            Fastest plans. The plans are exact if ``seconds`` is at most the ceiling.
+            Fastest plans; each plan is exact if its ``seconds`` do not exceed ``ceiling``.
         """
-        # Too deep plans have an infinite bound. They are skipped even without a ceiling.
+        # Plans with more stages than chips or sequences have an infinite bound. They are skipped even without a
+        # ceiling.
         limit = np.minimum(np.broadcast_to(ceiling, self.shape).ravel(), np.finfo(float).max)
         best = np.full(limit.size, np.inf)
         cuts = np.zeros(limit.size, dtype=np.intp)
@@ -292,7 +297,7 @@ class Search:
         return Fastest(best.reshape(self.shape), cuts.reshape(self.shape), plans)
 
     def _promising(self, level: int, depth: Array, new_tokens: int, limit: Array) -> tuple[Indices, Plans]:
-        """Plans of one depth that fit and may be within the limit, with the indices of their instances."""
+        """Plans of one pipeline depth that fit in memory and may be within ``limit``, and their instances' indices."""
         if self.tabled:
             table, cells = self._table(new_tokens), self.cells[level].ravel()
             index = np.flatnonzero(table.bound[cells] <= limit)
@@ -310,7 +315,7 @@ class Search:
         return index[kept], plans.at((kept,))
 
     def _evaluate(self, instances: Plans, added: Callable[[Plans], Array] | None) -> tuple[Array, Indices, Plans]:
-        """Time, split and layout of some instances in their fastest variant."""
+        """Step time [s], split of weight matrices and plan of each instance in its fastest layout."""
         setup = self.setup
         plans = self.layouts.variants(setup.model, setup.assumptions, instances)
         cuts, needed = setup.assumptions.layout.tensor_layouts, self.needed(plans)
@@ -334,20 +339,20 @@ class Search:
 
 
 def _seconds(setup: Setup, plans: Plans, added: Callable[[Plans], Array] | None) -> Array:
-    """Time of some plans for each method of splitting matrices [s], shape (cuts, ...)."""
+    """Time of plans for each split of weight matrices (1D, 2D) [s], shape (cuts, ...)."""
     seconds = np.stack(step_seconds(setup, plans))
     return seconds if added is None else seconds + added(plans)
 
 
 class _Table:
-    """Table of bounds by ranges of stage and micro-batch.
+    """Table of lower bounds on the step time, by ranges of stage size and micro-batch.
 
-    Row and column 0 are for values below one chip or one sequence.
+    Row 0 is for stages below one chip, and column 0 for micro-batches below one sequence.
 
     Attributes
     ----------
     bound : ndarray, shape (ranges,)
-        Lower bound on the time of all plans in each range [s].
+        Lower bound on the step time of all plans in each range [s].
     """
 
     def __init__(self, setup: Setup, layouts: Layouts, stage_edges: Array, batch_edges: Array, new_tokens: int) -> None:
@@ -365,7 +370,7 @@ class _Table:
         return Plans.of(stage, micro_batch, np.ones((1,) * stage.ndim), self.new_tokens)
 
     def refine(self, cells: Indices) -> None:
-        """Include attention in the bounds of some ranges."""
+        """Raise the bounds of some ranges by the attention time, which is slower to compute."""
         unknown = np.zeros(self.bound.size, dtype=bool)
         unknown[cells] = True
         unknown &= ~self.known
@@ -385,7 +390,7 @@ class _Table:
 
 
 def _edges(largest: float, per_doubling: int, further: list[float]) -> Array:
-    """Borders of ranges in equal ratios up to the largest value, and additional borders."""
+    """Borders of ranges: a geometric series up to the largest value, and the additional borders ``further``."""
     steps = int(np.ceil(np.log2(max(largest, 1.0)) * per_doubling)) + 1
     # The first border is below 1 by the tolerance of the pipeline depth.
     regular = (1.0 - 2.0 * DEPTH_TOLERANCE) * 2.0 ** (np.arange(steps) / per_doubling)

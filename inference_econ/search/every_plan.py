@@ -1,4 +1,4 @@
-"""All plans of a grid, including dominated ones, and the reasons why plans cannot run."""
+"""List of all plans of a grid, including dominated plans, and the reasons why other plans cannot run."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _MOST_PLANS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class PlanTable:
-    """Every feasible plan of a grid, in arrays of shape (n,).
+    """Every feasible plan of a grid of instance sizes and batches, in arrays of shape (n,).
 
     Attributes
     ----------
@@ -52,13 +52,13 @@ class PlanTable:
     plans : Plans
         Instance sizes, batches and parallelism degrees.
     cut : ndarray of str
-        How weight matrices are split.
+        Split of weight matrices, along one dimension (1D) or along both (2D).
     drafted : ndarray
-        Best draft length of each plan [1]; 0 without speculation.
+        Fastest draft length of each plan [1]; 0 without speculation.
     seconds, dollars : ndarray
         Time per token [s] and cost [USD per 1e6 tokens].
     dominated : ndarray of bool
-        True for plans that another plan dominates: it is at least as good in speed and cost, and better in one of them.
+        True for a plan if another plan is at least as fast and as cheap, and faster or cheaper.
     infeasible : mapping of str to int
         Number of plans that cannot run, by reason.
     """
@@ -87,7 +87,7 @@ class PlanTable:
         return (Instances(self.setup, sizes, batches, speculates=bool(self.drafted.any()), layouts=layouts),)
 
     def records(self) -> list[dict[str, object]]:
-        """Plans as plain data, one record per plan."""
+        """Return one record of plain data per plan."""
         columns = self._columns()
         layout = self.setup.layout_columns(self.plans, self.cut)
         rows: list[dict[str, object]] = []
@@ -136,21 +136,21 @@ def every_plan(
     setup : Setup
         Model, chip, formats, assumptions and price.
     grid : InstanceGrid
-        Instances and layouts.
+        Instance sizes, batches and layouts to evaluate.
     speculation : Speculation, optional
-        Speculation method; it is used where it is faster.
+        Speculation method, which is used only where it is faster.
     max_tokens_per_second : float, optional
-        Demand [tokens/s]. Instances are left out if their fastest layout produces more.
+        Demand [tokens/s]. Instances whose fastest layout exceeds the demand are left out.
 
     Returns
     -------
     PlanTable
-        Plans of each instance, including dominated ones.
+        Feasible plans of all instances, including dominated plans.
 
     Raises
     ------
     InputError
-        If the grid is the grid of the published study, or if it has too many feasible plans for a list.
+        If the grid has fractional degrees, as in the published study, or more feasible plans than a list may have.
     NothingFitsError
         If no plan is feasible.
     """
@@ -201,19 +201,19 @@ def every_plan(
 
 
 class Candidates(NamedTuple):
-    """Plans of a grid under one method of splitting matrices; they may be feasible or not."""
+    """Feasible and infeasible plans of a grid with one split of weight matrices (1D or 2D)."""
 
     instances: Indices
-    """Indices in the flattened grid, shape (n,)."""
+    """Indices of the instances in the flattened grid, shape (n,)."""
     plans: Plans
     """Plans, shape (..., n)."""
     cut: TensorLayout
     """How weight matrices are split."""
     codes: Indices
-    """Why each plan cannot run, as a code in :data:`inference_econ.engine.memory.REASONS`; shape (..., n)."""
+    """Index in :data:`inference_econ.engine.memory.REASONS` of the reason why a plan cannot run, shape (..., n)."""
 
     def infeasible(self) -> Counter[str]:
-        """Number of plans for each reason. Degrees that do not divide a stage are not included."""
+        """Number of infeasible plans by reason, without plans whose degrees do not divide a pipeline stage."""
         plans = self.plans
         if plans.whole:
             made = np.mod(plans.stage, plans.attention_ranks) == 0
@@ -227,21 +227,21 @@ class Candidates(NamedTuple):
 
 
 def candidates(setup: Setup, grid: InstanceGrid, speculation: Speculation | None = None) -> Iterator[Candidates]:
-    """Yield every plan of a grid, in groups of instances that have one pipeline depth.
+    """Yield all plans of a grid in groups; the plans of a group have one pipeline depth.
 
     Parameters
     ----------
     setup : Setup
         Model, chip, formats and assumptions.
     grid : InstanceGrid
-        Instances and layouts.
+        Instance sizes, batches and layouts to evaluate.
     speculation : Speculation, optional
-        Speculation method; it may need additional memory.
+        Speculation method; a draft model needs additional memory.
 
     Yields
     ------
     Candidates
-        Plans with the reasons why they cannot run.
+        Plans, with the reasons why infeasible plans cannot run.
     """
     sizes, batches = grid.pairs()
     shape = (grid.accelerators.size, grid.batch.size)
@@ -259,7 +259,7 @@ def candidates(setup: Setup, grid: InstanceGrid, speculation: Speculation | None
 
 
 class _FeasiblePlans(NamedTuple):
-    """Feasible plans with their times, as flat arrays."""
+    """Feasible plans with their times per output token, as flat arrays."""
 
     instances: Indices
     plans: Plans
@@ -276,7 +276,7 @@ class _FeasiblePlans(NamedTuple):
 def why_nothing_fits(
     setup: Setup, grid: InstanceGrid, max_tokens_per_second: float | None = None, speculation: Speculation | None = None
 ) -> str:
-    """Error message with the number of plans for each reason, and the number of accelerators that would fit."""
+    """Error message with the number of infeasible plans by reason, and the smallest sufficient instance size."""
     infeasible: Counter[str] = Counter()
     fitting = 0
     for portion in candidates(setup, grid, speculation):
@@ -304,7 +304,7 @@ def why_nothing_fits(
 
 
 def no_room(setup: Setup, needed: memory.Memory, accelerators: float) -> str:
-    """Advice if the workspace leaves no memory for weights and KV cache."""
+    """Error text for a workspace of activations that leaves no memory for weights and KV cache, with advice."""
     workspace = float(np.ravel(needed.workspace_bytes)[0]) / accelerators
     assumed = setup.assumptions
     usable = setup.hardware.hbm_bytes * assumed.capacity.usable_memory
@@ -315,24 +315,24 @@ def no_room(setup: Setup, needed: memory.Memory, accelerators: float) -> str:
 
 
 def too_much(max_tokens_per_second: float) -> str:
-    """Reason for plans that produce more than the demand."""
+    """Text of the reason that plans produce more tokens than the demand."""
     return f"more than {max_tokens_per_second:g} tokens/s are produced"
 
 
 def common_problems(setup: Setup, grid: InstanceGrid) -> list[str]:
-    """Divisibility rules that no plan with integer degrees in a grid meets; empty if at least one plan meets all rules.
+    """Divisibility rules that every plan of a grid violates; empty if at least one plan meets all rules.
 
     Parameters
     ----------
     setup : Setup
         Model, chip, formats and assumptions.
     grid : InstanceGrid
-        Instances and layouts.
+        Instance sizes, batches and layouts to evaluate.
 
     Returns
     -------
     list of str
-        Rules that all plans violate. If there is none, the rule that most plans violate.
+        Rules that all plans violate. If no single rule is violated by all plans, the rule that most plans violate.
     """
     blocks = setup.precision.blocks
     total, counts = 0, Counter[str]()

@@ -1,4 +1,4 @@
-"""Fastest layout of instances for a step, and for an output token with speculation."""
+"""Layouts with the shortest decode step, or with the shortest time per output token under speculative decoding."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class TokenTimes:
     Attributes
     ----------
     seconds : ndarray, shape (...)
-        Time [s]; ``inf`` if nothing fits or all layouts exceed the ceiling.
+        Time [s]; ``inf`` if no layout fits in memory or all layouts exceed the time limit.
     drafted : ndarray, shape (...)
-        Best draft length [1]; 0 without speculation, or if nothing fits.
+        Fastest number of draft tokens per round [1]; 0 without speculation, or if no layout fits in memory.
     """
 
     seconds: Array
@@ -45,19 +45,19 @@ def fastest(
     setup : Setup
         Model, chip, formats and assumptions.
     accelerators, batch : ndarray
-        Instance sizes and batches [1], broadcastable to a common shape (...). An open grid is faster than a list of its
-        pairs.
+        Instance sizes and batches [1], broadcastable to a common shape (...). An open grid (``numpy.ix_``) is faster
+        than a list of all pairs.
     layouts : Layouts
         Layouts from which the fastest is selected.
     new_tokens : int
         Tokens per sequence and step [1].
     ceiling : ndarray, broadcastable to (...)
-        Layouts that take longer than this may be skipped [s].
+        Time limit; layouts with a longer step time may be skipped [s].
 
     Returns
     -------
     Fastest
-        Fastest layouts, exact if ``seconds`` is at most the ceiling.
+        Fastest layouts; each layout is exact if its ``seconds`` do not exceed ``ceiling``.
     """
     return Search(setup, accelerators, batch, layouts).fastest(new_tokens, ceiling)
 
@@ -71,7 +71,7 @@ def token_seconds(
     speculation: Speculation | None = None,
     ceiling: Array | float = np.inf,
 ) -> TokenTimes:
-    """Time per output token of each instance in its fastest layout; speculation is used where it is faster.
+    """Time per output token of each instance in its fastest layout, with speculation where this is faster.
 
     Parameters
     ----------
@@ -80,16 +80,16 @@ def token_seconds(
     accelerators, batch : ndarray
         Instance sizes and batches [1], broadcastable to a common shape (...).
     layouts : Layouts
-        Layouts for the target, and for a draft model whose layout differs.
+        Layouts of the target model, and of a draft model whose layout differs from the target's layout.
     speculation : Speculation, optional
         Speculation method.
     ceiling : ndarray, broadcastable to (...)
-        Layouts that take longer than this may be skipped [s].
+        Time limit; layouts with a longer step time may be skipped [s].
 
     Returns
     -------
     TokenTimes
-        Times. Times are exact if ``seconds`` is at most the ceiling.
+        Times per output token; each time is exact if it does not exceed ``ceiling``.
 
     Raises
     ------
@@ -98,8 +98,8 @@ def token_seconds(
 
     Notes
     -----
-    Eq. (46) of Erdil (2025). Instances have their best draft length, and the best layout for this length. See
-    :func:`inference_econ.engine.speculation.rounds` for the rounds.
+    Eq. (46) of Erdil (2025). Each instance has its fastest draft length, and the fastest layout for this length.
+    :func:`inference_econ.engine.speculation.rounds` computes speculation rounds.
     """
     if speculation is None:
         seconds = Search(setup, accelerators, batch, layouts).fastest(1, ceiling).seconds
@@ -123,9 +123,9 @@ def token_seconds(
 def fastest_round(
     setup: Setup, accelerators: Array, batch: Array, layouts: Layouts, speculation: Speculation | None, drafted: int
 ) -> Fastest:
-    """Layouts of instances for speculation rounds of ``drafted`` draft tokens, as :func:`token_seconds` finds them.
+    """Fastest layouts of instances for speculation rounds with ``drafted`` draft tokens; see :func:`token_seconds`.
 
-    If a draft model has another layout than the target, ``seconds`` exclude the time to draft.
+    If the draft model has a different layout from the target model, ``seconds`` exclude the drafting time.
     """
     if speculation is None:
         return fastest(setup, accelerators, batch, layouts)
@@ -133,15 +133,14 @@ def fastest_round(
 
 
 class _RoundSearch:
-    """Speculation rounds of some instances, by draft length.
+    """Search for the fastest layouts of instances for speculation rounds, by draft length.
 
     Attributes
     ----------
     target : Search
-        Search for the target, with only plans that leave memory for the draft model.
+        Search for plans of the target model that leave memory for the draft model.
     lengths : list of int
-        Draft lengths that are required or may be faster [1]. All remaining lengths yield no more tokens than a plain
-        step.
+        Draft lengths to evaluate [1]. All other lengths yield no more tokens per round than a step without speculation.
     """
 
     def __init__(
@@ -156,7 +155,7 @@ class _RoundSearch:
         self.lengths = [length for length, tokens in drafts if tokens > 1.0 or speculation.shortest]
 
     def fastest(self, length: int, ceiling: Array | float) -> Fastest:
-        """Fastest plans for a round. The time includes drafting if this time depends on the plan."""
+        """Fastest plans for a round; the time includes drafting if the drafting time depends on the target's plan."""
         added = None
         if length and not self.proposer.independent:
 
@@ -166,17 +165,17 @@ class _RoundSearch:
         return self.target.fastest(self.verified[length], ceiling, added)
 
     def seconds(self, length: int, limit: Array, proposing: Array | None) -> Array:
-        """Time per token of rounds with ``length`` draft tokens [s]; it is exact if it is at most the limit."""
+        """Time per token of rounds with ``length`` draft tokens [s]; a time up to ``limit`` is exact."""
         if proposing is None:
             return np.asarray(self.fastest(length, self.tokens[length] * limit).seconds / self.tokens[length])
         verify = self.fastest(length, self._spare(length, limit, proposing)).seconds
         return formulas.seconds_per_token(verify, proposing, length, self.tokens[length])
 
     def proposing(self, limit: Array, least: Array) -> Array | None:
-        """Time of a draft token, or None if it depends on the target's plan [s].
+        """Time to draft one token [s]; None if this time depends on the target's plan.
 
-        ``limit`` is the largest time per token of interest [s], ``least`` a lower bound on the time of a round [s]. The
-        result is exact if some round with this draft time can be within the limit.
+        ``limit`` is the longest relevant time per output token [s], and ``least`` is a lower bound on the time of a
+        round [s]. The result is exact if a round with this drafting time may meet ``limit``.
         """
         target, setup = self.target, self.proposer.setup
         if not self.proposer.independent:
@@ -186,7 +185,7 @@ class _RoundSearch:
         # The search for the target checks that target and draft model fit in memory together.
         own = Search(setup, target.accelerators, target.batch, target.layouts.unpinned())
         quickest = own.least(1, limit * max(self.tokens[length] / length for length in self.lengths))
-        # Above this draft time, speculation is not faster with any plan.
+        # If the drafting time exceeds ``useful``, speculation is not faster with any plan.
         useful = np.full(limit.shape, -np.inf)
         for length in self.lengths:
             # A round takes at least as long as a step for one token.
@@ -197,6 +196,6 @@ class _RoundSearch:
         return own.fastest(1, useful).seconds
 
     def _spare(self, length: int, limit: Array, proposing: Array) -> Array:
-        """Largest time to verify the draft tokens of a round, if the time per token is to stay within the limit [s]."""
+        """Longest verification time of a round for which the time per output token is at most ``limit`` [s]."""
         with np.errstate(invalid="ignore"):
             return np.where(np.isfinite(proposing), self.tokens[length] * limit - length * proposing, -np.inf)

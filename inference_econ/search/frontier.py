@@ -36,18 +36,18 @@ from inference_econ.search.fastest import fastest_round, token_seconds
 
 #: Minimum number of points for a fit of three parameters with a meaningful error [1].
 _FEWEST_POINTS = 4
-#: Search range for the distance between top speed and fastest point, as exponents of e [1].
+#: Search range for ln((top speed - fastest speed) / fastest speed) of the fit [1].
 _MARGINS = (-14.0, 3.0)
-#: Number of grids, each finer than the one before, that find this distance with a precision of 1e-8 [1].
+#: Number of successively finer grids, which find the top speed with a relative precision of 1e-8 [1].
 _ROUNDS = 6
 
-#: Ratio of top speed to fastest point above which the fit is treated as an exponential function [1].
+#: Ratio of top speed to the fastest point's speed above which the fit is treated as an exponential function [1].
 _TOP_IS_SEEN = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class FrontierSummary:
-    """Function A (1 - x / x_m)^-beta that is fitted to the points of a frontier.
+    """Fit of cost against speed x for the points of a frontier: cost = A (1 - x / x_m)^-beta.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class FrontierSummary:
     top_tokens_per_second : float
         Speed limit x_m, at which the cost becomes infinite [tokens/s].
     exponent : float
-        Exponent beta [1].
+        Exponent beta of the fit [1].
     slowest_tokens_per_second, fastest_tokens_per_second : float
         Range of speeds in which the fit is valid [tokens/s].
     points : int
@@ -64,7 +64,7 @@ class FrontierSummary:
     typical_error : float
         Root mean square of ln(cost of a point / fitted cost) [1]; 0.1 is about 10 %.
     largest_error : float
-        Largest of these cost ratios or of their inverses, minus one [1].
+        Largest ratio between the cost of a point and the fitted cost, in either direction, minus one [1].
     """
 
     slow_dollars: float
@@ -78,11 +78,11 @@ class FrontierSummary:
 
     @property
     def has_top(self) -> bool:
-        """True if the points show a top speed; False if the cost grows as exp(beta x / x_m)."""
+        """True if the fit has a finite top speed; False if the cost grows as exp(beta x / x_m)."""
         return self.top_tokens_per_second < _TOP_IS_SEEN * self.fastest_tokens_per_second
 
     def dollars_at(self, tokens_per_second: npt.ArrayLike) -> Array:
-        """Cost at speeds below the top speed, which are in tokens/s; shape (...) [USD per 1e6 output tokens].
+        """Fitted cost at speeds [tokens/s] below the top speed, shape (...) [USD per 1e6 output tokens].
 
         Raises
         ------
@@ -100,7 +100,7 @@ class FrontierSummary:
 
 
 def summarise(tokens_per_second: Array, dollars: Array) -> FrontierSummary:
-    """Fit the three parameters, with equal relative errors of the cost for all points.
+    """Fit cost = A (1 - x / x_m)^-beta to the points of a frontier, by least squares of ln(cost).
 
     Parameters
     ----------
@@ -114,9 +114,9 @@ def summarise(tokens_per_second: Array, dollars: Array) -> FrontierSummary:
 
     Notes
     -----
-    For a given x_m, ln(cost) is linear in -log(1 - x / x_m), so the fit is a linear regression. A search on finer and
-    finer grids finds the x_m with the smallest residual. The published code of Erdil (2025) maximizes the same
-    likelihood numerically in four unknowns.
+    For a given x_m, ln(cost) is linear in -log(1 - x / x_m), so the fit is a linear regression. Successively finer
+    grids of x_m find the smallest residual. The published code of Erdil (2025) maximizes the equivalent likelihood
+    numerically in four unknowns.
     """
     speeds, logarithms = np.asarray(tokens_per_second, dtype=float), np.log(dollars)
     if speeds.size < _FEWEST_POINTS:
@@ -148,7 +148,7 @@ def summarise(tokens_per_second: Array, dollars: Array) -> FrontierSummary:
 
 
 def _lines(speeds: Array, logarithms: Array, fastest: float, margins: Array) -> tuple[Array, Array, Array]:
-    """ln(A), beta and sum of squared residuals. Each margin sets the top speed above the fastest point by e^margin."""
+    """Fit ln(A) and beta, with the sum of squared residuals, for each top speed fastest * (1 + exp(margin))."""
     over = -np.log1p(-speeds / (fastest * (1.0 + np.exp(margins[:, None]))))
     mean = over.mean(axis=-1)
     centred = over - mean[:, None]
@@ -169,7 +169,7 @@ _LARGEST_EXPONENT = 100
 
 
 class Choosable(ABC, Generic[PointT]):
-    """Frontier of decode steps or of services. Points are in order of speed, the slowest and cheapest first."""
+    """Cost-speed frontier of decode steps or of services. Points are sorted by speed, the slowest first."""
 
     __slots__ = ()
 
@@ -181,15 +181,16 @@ class Choosable(ABC, Generic[PointT]):
 
     @abstractmethod
     def metrics(self) -> Mapping[Metric, Callable[[], Array | None]]:
-        """Functions that compute the metrics to plot against speed, shape (n,) each; None without power data."""
+        """Functions that compute chart metrics, by name; results have shape (n,), or are None without power data."""
 
     def metric(self, name: Metric) -> Array:
-        """Values of a metric [USD per 1e6 tokens], [tokens/s], [tokens/s/MW], [J per token] or [1].
+        """Values of a metric at all points, in [USD per 1e6 tokens], [tokens/s], [tokens/s/MW], [J per token] or [1].
 
         Raises
         ------
         InputError
-            If the metric needs power data that the hardware file lacks, or if points of this kind do not have it.
+            If the metric needs power data that the hardware file lacks, or if frontiers of this type do not have the
+            metric.
         """
         metrics = self.metrics()
         if name not in metrics:
@@ -205,14 +206,14 @@ class Choosable(ABC, Generic[PointT]):
 
     @abstractmethod
     def points(self, chosen: Sequence[int] | None = None) -> list[PointT]:
-        """Points with their layouts, the fastest last. By default all points, else those at the given positions."""
+        """Points with their layouts, the fastest last; ``chosen`` selects points by index (default: all points)."""
 
     @abstractmethod
     def subjects(self, points: Sequence[PointT] | None = None) -> tuple[Instances, ...]:
         """Points as instances for a comparison with measured servers; by default all points."""
 
     def preferred_subjects(self) -> tuple[Instances, ...]:
-        """The preferred point as an instance for a comparison with measured servers."""
+        """Point of :meth:`preferred` as an instance, for a comparison with measured servers."""
         return self.subjects([self.preferred()])
 
     def point(self, index: int) -> PointT:
@@ -228,7 +229,7 @@ class Choosable(ABC, Generic[PointT]):
         return self.point(self.preferred_index(exponent))
 
     def preferred_index(self, exponent: float = 3.0) -> int:
-        """Position of the point that :meth:`preferred` returns.
+        """Index of the point that :meth:`preferred` returns.
 
         Raises
         ------
@@ -240,7 +241,7 @@ class Choosable(ABC, Generic[PointT]):
         return int(np.argmax(money.preference(*self.axes(), exponent)))
 
     def summary(self) -> FrontierSummary:
-        """Fit of the frontier with three parameters, A (1 - x / x_m)^-beta, and its error.
+        """Fit of cost against speed x, cost = A (1 - x / x_m)^-beta, with the error of the fit.
 
         Raises
         ------
@@ -250,34 +251,34 @@ class Choosable(ABC, Generic[PointT]):
         return summarise(*self.axes())
 
     def summary_record(self) -> dict[str, float] | None:
-        """The fit as plain data; None if the frontier has too few points."""
+        """Parameters and error of the fit as plain data; None if the frontier has too few points."""
         try:
             return self.summary().record()
         except InputError:
             return None
 
     def saving_record(self) -> dict[str, object]:
-        """Record part for the savings of layouts that no engine can start; empty if they were not computed."""
+        """JSON field with the saving of layouts that no engine can start; empty if the saving was not computed."""
         return {} if self.saving is None else {"any_layout": self.saving._asdict()}
 
     def cheapest(self, tokens_per_second: float = 0.0) -> PointT:
-        """Cheapest point at a speed or above.
+        """Cheapest point with at least a speed [tokens/s].
 
         Raises
         ------
         InputError
-            If no point is as fast.
+            If every point is slower than the speed.
         """
         return self.point(self.place(tokens_per_second))
 
     def fastest_at(self, dollars: float) -> PointT | None:
-        """Fastest point at a cost or below [USD per 1e6 output tokens]; None if no point is as cheap."""
+        """Fastest point with at most this cost [USD per 1e6 output tokens]; None if every point costs more."""
         _, costs = self.axes()
         cheap = np.flatnonzero(costs <= dollars * (1.0 + 1e-9))
         return self.point(int(cheap[-1])) if cheap.size else None
 
     def place(self, tokens_per_second: float) -> int:
-        """Position of the cheapest point at a speed or above; see :meth:`cheapest`."""
+        """Index of the cheapest point with at least this speed; see :meth:`cheapest`."""
         speeds, _ = self.axes()
         fast_enough = np.flatnonzero(speeds >= tokens_per_second * (1.0 - 1e-9))
         if fast_enough.size == 0:
@@ -291,25 +292,25 @@ class Saving(NamedTuple):
     """Largest saving of arbitrary layouts, compared with layouts that engines can start, at equal speed."""
 
     share: float
-    """Saving as a share of the cost [1]; 0 if arbitrary layouts save nothing."""
+    """Saving as a share of the cost [1]; 0 if arbitrary layouts are not cheaper."""
     tokens_per_second: float
     """Speed at which the saving is largest [tokens/s per user]."""
 
 
 def saved_by(bound: Choosable[Any], startable: Choosable[Any] | None) -> Saving | None:
-    """Savings of arbitrary layouts (``bound``), compared with startable ones; None without a frontier of the latter."""
+    """Largest saving of arbitrary layouts (``bound``) over ``startable`` layouts; None without a startable frontier."""
     return None if startable is None else most_saved(*startable.axes(), *bound.axes())
 
 
 def most_saved(speeds: Array, costs: Array, bound_speeds: Array, bound_costs: Array) -> Saving:
-    """Compare a frontier of startable layouts with one of arbitrary layouts.
+    """Find the speed at which arbitrary layouts save the largest share of the cost of startable layouts.
 
     Parameters
     ----------
     speeds, costs : ndarray, shape (n,)
-        Startable layouts: speed [tokens/s per user] and cost [USD per 1e6 tokens].
+        Frontier of layouts that engines can start: speed [tokens/s per user] and cost [USD per 1e6 tokens].
     bound_speeds, bound_costs : ndarray, shape (m,)
-        Arbitrary layouts: speed [tokens/s per user] and cost [USD per 1e6 tokens].
+        Frontier of arbitrary layouts: speed [tokens/s per user] and cost [USD per 1e6 tokens].
 
     Examples
     --------
@@ -329,14 +330,14 @@ _COARSE = 12
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Logarithmic scan over latency limits, which replaces the exact frontier.
+    """Reduction of a frontier to the cheapest points at logarithmically spaced latency limits.
 
     Attributes
     ----------
     points : int
         Number of latency limits [1].
     decades : float
-        Range of the latency limits as a power of ten [1].
+        Range of the latency limits, in powers of ten [1].
     """
 
     points: int
@@ -360,9 +361,9 @@ class Point:
     mfu : float
         Model FLOPs utilization [1].
     bandwidth_utilization : float
-        Weights and cache that a step reads, divided by the bytes that the theoretical memory bandwidth could read [1].
+        Bytes of weights and KV cache that a step reads, divided by peak memory bandwidth times step time [1].
     limited_by : str
-        Name of the largest part of a step.
+        Part of the step time that takes the longest, for example ``weights``.
     parts : dict
         Time per token by part [s].
     """
@@ -386,7 +387,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Frontier(Shown, Choosable[Point]):
-    """Cost-speed frontier of decode steps, slowest and cheapest point first.
+    """Cost-speed frontier of decode steps; the slowest and cheapest point is the first.
 
     Attributes
     ----------
@@ -395,17 +396,17 @@ class Frontier(Shown, Choosable[Point]):
     speculation : Speculation or None
         Speculation method; None without speculative decoding.
     grid : InstanceGrid
-        Grid that was searched.
+        Grid of instances that was searched.
     seconds, dollars : ndarray, shape (n,)
         Time per token [s] and cost [USD per 1e6 tokens]. Times descend strictly and costs ascend strictly.
     accelerators, batch : ndarray, shape (n,)
         Instance sizes and batches [1].
     max_tokens_per_second : float or None
-        Largest demand [tokens/s]; None without a limit.
+        Demand, above which an instance is excluded [output tokens/s]; None without a limit.
     traffic : Traffic or None
         Workload of the query; None if only the context is known.
     saving : Saving or None
-        Savings of layouts that no engine can start; None if not computed.
+        Saving of layouts that no engine can start; None if it was not computed.
     """
 
     page = "report.questions.frontier:FrontierPage"
@@ -444,7 +445,7 @@ class Frontier(Shown, Choosable[Point]):
         return self.tokens_per_second, self.dollars
 
     def metrics(self) -> dict[Metric, Callable[[], Array | None]]:
-        """Functions that compute the metrics to plot against speed, shape (n,) each; None without power data."""
+        """Functions that compute chart metrics, by name; results have shape (n,), or are None without power data."""
         rate = self.batch / self.seconds
         return {
             "cost": lambda: self.dollars,
@@ -470,10 +471,10 @@ class Frontier(Shown, Choosable[Point]):
         return joules
 
     def points(self, chosen: Sequence[int] | None = None) -> list[Point]:
-        """Points with their layouts, the fastest last. By default all points, else those at the given positions."""
+        """Points with their layouts, the fastest last; ``chosen`` selects points by index (default: all points)."""
         places = np.arange(len(self)) if chosen is None else np.asarray(chosen)
         sizes, batches = self.accelerators[places], self.batch[places]
-        # This is the same search again, but only for these instances.
+        # The search is repeated for the chosen instances only, because the frontier does not store layouts.
         times = token_seconds(self.setup, sizes, batches, self.grid.layouts, speculation=self.speculation)
         points: dict[int, Point] = {}
         for length in np.unique(times.drafted).tolist():
@@ -504,12 +505,12 @@ class Frontier(Shown, Choosable[Point]):
         )
 
     def ends(self) -> bounds.Ends:
-        """Factors from columns to the ends of their 80% intervals, for all points [1]."""
+        """Ratios of the 80% interval ends to the predicted values, by column, for all points [1]."""
         (instances,) = self.subjects()
         return bounds.ends(instances, bounds.STEP)
 
     def ends_each(self) -> list[bounds.Ends]:
-        """Interval factors of every point, which are equal for all points."""
+        """Ratios of the 80% interval ends to the predicted values, one equal entry per point [1]."""
         return [self.ends()] * len(self)
 
     @property
@@ -518,10 +519,10 @@ class Frontier(Shown, Choosable[Point]):
         return priced_sources(self.setup, self.speculation)
 
     def record(self, plans: PlanTable | None = None) -> dict[str, object]:
-        """Return all points as plain data, the fastest last. If ``plans`` are given, the record has them too."""
+        """Return the frontier as plain data: all points, the fastest last, and the given ``plans``."""
         (instances,) = self.subjects()
         if plans is not None:
-            # If there is a list of plans, it is used for the prediction errors.
+            # If plans are given, the prediction errors are those of the plans.
             (listed,) = plans.subjects()
             instances = listed._replace(isl=instances.isl, osl=instances.osl, speculates=instances.speculates)
         factors = bounds.ends(instances, bounds.STEP)
@@ -561,24 +562,24 @@ def compute(
     traffic: Traffic | None = None,
     progress: Progress | None = None,
 ) -> Frontier:
-    """Compute the frontier of a grid of instances. Instances have their fastest layout.
+    """Compute the cost-speed frontier of a grid of instances, each with its fastest layout.
 
     Parameters
     ----------
     setup : Setup
         Model, chip, formats, assumptions and price.
     grid : InstanceGrid
-        Instances and layouts.
+        Instance sizes, batches and layouts to evaluate.
     speculation : Speculation, optional
-        Speculation method; it is used where it is faster.
+        Speculation method, which is used only where it is faster.
     max_tokens_per_second : float, optional
-        Demand [tokens/s]. Instances that produce more are left out.
+        Demand [tokens/s]. Instances with a higher throughput are left out.
     sampling : Sampling, optional
-        Return only the points that a logarithmic scan finds, as in the published study.
+        Return only the cheapest points at logarithmically spaced latency limits, as in the published study.
     traffic : Traffic, optional
-        Workload with the context of the query as its mean context. The workload is stored for the notes of the result.
+        Workload of the query, whose mean context is the context of ``setup``. The notes of the result use the workload.
     progress : callable, optional
-        Receives the completed share of the work.
+        Function that receives the completed share of the work [1] and the name of the current stage.
 
     Returns
     -------
@@ -590,13 +591,13 @@ def compute(
     InputError
         If the model does not support the speculation method.
     NothingFitsError
-        If no instance is feasible; the message has the number of plans for each reason.
+        If no instance is feasible. The message has the number of infeasible plans by reason.
 
     Notes
     -----
-    A coarse part of the grid gives a first frontier. The cost of an instance is proportional to its step time. Above
-    some time, an instance is therefore behind that frontier. Layouts with a lower bound above this time are not
-    evaluated. The result is the same as without bounds.
+    A coarse subset of the grid gives a first frontier. The cost of an instance is proportional to its step time. Each
+    instance therefore has a step time above which the first frontier dominates it. Layouts with a lower bound above
+    this step time are not evaluated. The lower bounds do not change the resulting frontier.
     """
     sizes, batches = grid.pairs()
     price = setup.dollars_per_accelerator_hour
@@ -632,7 +633,7 @@ def compute(
 
 
 def _rounds(front: Frontier, chosen: Indices, drafted: int) -> Iterator[tuple[int, Point]]:
-    """Points with ``drafted`` draft tokens per round, each with its position."""
+    """Index and point for the chosen instances, which use ``drafted`` draft tokens per round."""
     setup, speculation, tokens = front.setup, front.speculation, 1.0
     if speculation is not None:
         tokens = float(speculation.tokens(setup.assumptions.serving)[drafted])

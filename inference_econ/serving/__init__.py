@@ -1,9 +1,9 @@
-"""Requests on instances: steady states, load and simulation.
+"""Predict how instances serve requests: steady states, latencies under load, and request simulation.
 
-``steady`` has steady states in a closed loop at a fixed concurrency, and ``services`` has them for the layouts of a
-grid. ``load`` has the analytical model of an instance under a stream of requests, and ``simulation`` has the request
-simulator. ``__init__.pyi`` lists the names that other packages use. Costs and the selection of deployments are in
-``answers``.
+``steady`` computes steady states at a fixed concurrency (closed loop), and ``services`` computes the steady states of
+all layouts of a grid. ``load`` is the analytical model of an instance under a stream of requests. ``simulation`` is the
+request simulator. ``__init__.pyi`` lists the names that other packages use. The package ``answers`` computes costs and
+selects deployments.
 """
 
 import lazy_loader

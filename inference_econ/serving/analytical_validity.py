@@ -1,4 +1,4 @@
-"""Validated range of the analytical model. Loads outside this range are simulated.
+"""Validated range of the analytical load model. Loads outside this range are simulated.
 
 The limits come from comparisons with the simulator: see "Streams of requests" in docs/evidence/closed_loop.md.
 """
@@ -20,10 +20,10 @@ from inference_econ.serving.simulation.events import Server
 from inference_econ.serving.simulation.trace import Trace
 from inference_econ.serving.statistics import of_constant
 
-#: Largest share of time that prefill may take at the mean concurrency [1].
+#: Largest share of instance time that prefill may take at the mean concurrency [1].
 PROMPTS = 0.4
-#: Largest ratio of the prefill time of a prompt to the decode time of a request at batch 1 [1]. Above it, prefills are
-#: so long and so rare that their mean does not describe a request.
+#: Largest ratio of the prefill time of a prompt to the decode time of a request at batch 1 [1]. Above this ratio,
+#: prefills are so long and rare that their mean is not representative of a request.
 SINGLE = 0.1
 #: Largest squared coefficient of variation of prompt or output lengths [1].
 VARIATION = 0.5
@@ -33,26 +33,27 @@ FILLED = 0.8
 _P99 = 2.33
 #: Largest share of requests that may still queue at the end of a run on a server that keeps up [1].
 _BACKLOG = 0.05
-#: Number of requests in a simulated run: minimum, addition per slot, and maximum [1].
+#: Number of requests in a simulated run: minimum, addition per slot (concurrent request), and maximum [1].
 _REQUESTS, _PER_FLIGHT, _MOST_REQUESTS = 3_000, 4, 12_000
 #: Approximate number of simulated runs per query [1].
 _PLAYED = 6
-#: Largest factor on the run length for bursty arrivals, since a run has fewer bursts than requests [1].
+#: Largest factor on the number of simulated requests for bursty arrivals [1]. A run has fewer bursts than requests, so
+#: bursty arrivals need more requests.
 _MOST_CROWDS = 4.0
-#: Factor on the run length where the request rate follows a curve [1].
+#: Factor on the number of simulated requests if the request rate follows a curve [1].
 _OF_A_CURVE = 2.0
 
 
 def needs_simulation(service: Service, load: Loaded) -> bool:
-    """Check whether the analytical model may be off by more than 10% at a load.
+    """Check whether latencies of the analytical model may be wrong by more than 10% at a load.
 
     Parameters
     ----------
     service : Service
-        One instance.
+        Instance, with its layout and workload.
     load : Loaded
-        Load that :func:`inference_econ.serving.load.loaded` predicts. A saturated load is never simulated, because its
-        queue has no steady state.
+        Load of the instance, predicted by :func:`inference_econ.serving.load.loaded`. A saturated load is never
+        simulated, because its queue has no steady state.
 
     Returns
     -------
@@ -62,12 +63,13 @@ def needs_simulation(service: Service, load: Loaded) -> bool:
     steps = service.requests.decode_steps
     if load.saturated or steps <= 0.0:
         return False
-    # The analytical model uses two moments. They describe neither the TTFT under bursts nor correlated lengths.
+    # The analytical model uses only means and variances. These describe neither the TTFT under bursts nor correlated
+    # lengths.
     if load.arrivals.scv > 1.0 or not service.requests.is_simple:
         return True
     if max(service.requests.isl.scv, service.requests.osl.scv) > VARIATION or load.utilization > FILLED * (1.0 + 1e-9):
         return True
-    # If attention-DP groups wait for each other, the analytical model has only the mean of this wait.
+    # If attention-DP groups delay prefill for each other, the analytical model has only the mean of this delay.
     if service.setup.held_steps and float(reading_groups(service.setup, service.plans)[0]) > 1.0:
         return True
     # If the peak concurrency exceeds memory, requests queue for memory.
@@ -82,15 +84,15 @@ def needs_simulation(service: Service, load: Loaded) -> bool:
 class ServiceUnderLoad:
     """Callable that predicts the load of one replica from its request rate.
 
-    Loads in the validated range use the analytical model, all other loads are simulated. Simulations of different rates
-    use equal step times and random numbers.
+    The analytical model predicts loads in its validated range; all other loads are simulated. Simulations of different
+    request rates use the same step times and random numbers.
 
     Attributes
     ----------
     service : Service
-        One instance.
+        Instance, with its layout and workload.
     arrivals : ArrivalProcess
-        Arrivals of the whole workload.
+        Arrival process of the whole workload, which replicas share.
     """
 
     service: Service
@@ -121,7 +123,7 @@ class ServiceUnderLoad:
         return self.played(load) if needs_simulation(self.service, load) else load
 
     def played(self, load: Loaded) -> Loaded:
-        """Simulate a load, whether or not it is in the validated range, and return it with the simulated latencies.
+        """Return a load with simulated latencies, even if the analytical model is valid at this load.
 
         Raises
         ------
@@ -144,16 +146,16 @@ class ServiceUnderLoad:
 
 
 def simulate_where_needed(service: Service, arrivals: ArrivalProcess = POISSON) -> ServiceUnderLoad:
-    """Create a :class:`ServiceUnderLoad`."""
+    """Return the load model of a service: analytical where validated, else simulated."""
     return ServiceUnderLoad(service, arrivals)
 
 
 def requests_of_a_run(service: Service, arrivals: ArrivalProcess) -> int:
     """Number of requests in one simulation run [1].
 
-    The number grows with the maximum concurrency and the burstiness. The number does not depend on the rate. For this
-    reason, all rates have the same request lengths and, up to a time scale, the same arrivals. Random noise therefore
-    cannot hide the effect of a small change of the rate.
+    The number grows with the maximum concurrency and the burstiness, but not with the request rate. Simulations at
+    different rates therefore have the same request lengths and, up to a time scale, the same arrivals. For this reason,
+    random noise cannot hide the effect of a small change of the rate.
     """
     if isinstance(arrivals, Recorded):
         return len(arrivals.seconds)
@@ -161,7 +163,7 @@ def requests_of_a_run(service: Service, arrivals: ArrivalProcess) -> int:
 
 
 def _crowds(arrivals: ArrivalProcess) -> float:
-    """Factor by which burstiness extends a run, 1 for Poisson arrivals [1]."""
+    """Factor on the number of simulated requests for bursty arrivals; 1 for Poisson arrivals [1]."""
     if isinstance(arrivals, Changing):
         return _OF_A_CURVE
     return min(max(arrivals.scv, 1.0), _MOST_CROWDS)
@@ -170,9 +172,9 @@ def _crowds(arrivals: ArrivalProcess) -> float:
 def seen(load: Loaded, trace: Trace) -> Loaded:
     """Replace the latencies and the concurrency of an analytical load by simulated values.
 
-    If many requests are still queued at the end of a run, the server is saturated. The rate of completed requests of a
-    saturated server comes from the simulation. The rule for saturation does not apply to recorded requests and rate
-    curves, because their runs may end with a burst.
+    The load is saturated if many requests are still queued at the end of a run. In this case, the rate of completed
+    requests is the simulated rate. This rule does not apply to recorded requests and rate curves, because their runs
+    may end with a burst.
     """
     if not trace.requests_per_second:
         return load  # no request of the measurement window completed

@@ -1,4 +1,4 @@
-"""Request lengths as equally likely values, and prefill times by prompt length."""
+"""Request lengths as samples of equally likely values, and prefill times by prompt length."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def quantiles(length: Length, shares: Array) -> Array:
 
 
 def new_tokens(requests: Requests, shares: Array) -> Array:
-    """Quantiles of the uncached prompt tokens, at least 1 [tokens]."""
+    """Quantiles of the number of uncached prompt tokens per request, at least 1 [tokens]."""
     if requests.unread is not None:
         return np.asarray(np.maximum(quantiles(requests.unread, shares), 1.0))
     return np.asarray(np.maximum(quantiles(requests.isl, shares) - requests.cached, 1.0))
 
 
 def captured_ends(setup: Setup, longest: float) -> list[float]:
-    """Longest prompt that runs in CUDA graphs, and the next longer length [tokens].
+    """Length of the longest prompt that runs in CUDA graphs, and the next longer length [tokens].
 
     The prefill time jumps between these two lengths. The list is empty if no prompt exceeds the largest CUDA graph.
     """
@@ -70,16 +70,16 @@ def captured_ends(setup: Setup, longest: float) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class PromptTimes:
-    """Prefill times of prompts that run alone, by prompt length.
+    """Prefill times of prompts that run alone on an instance, by prompt length.
 
     Attributes
     ----------
     tokens : ndarray, shape (m,)
         Uncached tokens, ascending [tokens].
     seconds, chip_seconds : ndarray, shape (..., m)
-        Time from start to first token, and GPU time during this period [s].
+        Time from the start of prefill to the first token, and GPU time during this period [s].
     chunk : float
-        Token budget of a step; 0 if it is unlimited [tokens].
+        Token budget of a step; 0 if the budget is unlimited [tokens].
     mean : Prefill
         Prefill averaged over all prompts.
     """
@@ -104,8 +104,8 @@ class PromptTimes:
         read = [read_prompt(setup, plans, float(some), requests.cached, speculation) for some in tokens]
         seconds = np.stack([prompt.seconds for prompt in read], axis=-1)
         chips = np.stack([prompt.chip_share * prompt.seconds for prompt in read], axis=-1)
-        # A step processes the sum of several prompts, so each part of its time grows by the same factor as the mean
-        # prefill time.
+        # If a step processes several prompts, each part of the step time grows by the same factor as the mean prefill
+        # time.
         longer = _along(tokens, seconds, likely).mean(axis=-1) / usual.seconds
         mean = replace(
             usual,
@@ -143,7 +143,8 @@ class PromptTimes:
         Returns
         -------
         ndarray, shape (a,)
-            The result is 0 if all prompts have the same length, and negative for shorter prompts.
+            Additional time [s]; negative for prompts with a shorter prefill than the average, and 0 if all prompts have
+            one length.
         """
         if self.tokens.size == 1:
             return np.zeros(tokens.size)
@@ -151,7 +152,7 @@ class PromptTimes:
         return self._beyond(alone, chips, tokens, beside, self.mean.take(0))
 
     def of_length(self, tokens: float, beside: Array) -> Array:
-        """Additional time of prompts of one length, by layout and state, shape (n, k) [s]; see :meth:`beyond_mean`."""
+        """Additional time to first token of prompts with one length, by layout and batch, shape (n, k) [s]."""
         if self.tokens.size == 1:
             return np.zeros(beside.shape)
         at = np.array([tokens])
@@ -165,7 +166,7 @@ class PromptTimes:
 
 
 def _along(lengths: Array, times: Array, at: Array) -> Array:
-    """Interpolate times of shape (..., m) at other lengths, shape (..., a) [s]; they are constant outside the range."""
+    """Interpolate times of shape (..., m) at the lengths ``at``, shape (..., a) [s]; constant outside the range."""
     if lengths.size == 1:
         return np.broadcast_to(times, (*times.shape[:-1], at.size))
     below = np.clip(np.searchsorted(lengths, at, "right") - 1, 0, lengths.size - 2)

@@ -23,7 +23,7 @@ from inference_econ.serving.steady import Steady
 
 #: Number of earlier prompts whose lengths are sampled one by one; further prompts are approximated together [1].
 _ONE_BY_ONE = 8
-#: Largest utilization and smallest share in formulas; they prevent a division by zero [1].
+#: Largest utilization and smallest share in formulas, which prevent a division by zero [1].
 _BUSIEST, _LEAST = 1.0 - 1e-9, 1e-9
 #: Mean above which a normal distribution replaces a Poisson distribution [1].
 _MANY = 40.0
@@ -45,10 +45,10 @@ class LengthSample:
     count: int
 
     def shares(self, respect: str, place: int = 0) -> Array:
-        """Random number between 0 and 1 for each request, shape (count,) [1].
+        """Random number between 0 and 1 for each sampled request, shape (count,) [1].
 
-        The numbers are midpoints of equal intervals in random order. Different names ``respect`` give independent
-        orders.
+        The numbers are midpoints of equal intervals in random order. Different values of ``respect`` or ``place`` give
+        independent orders.
         """
         return _shuffled(self.count, respect, place)
 
@@ -61,7 +61,7 @@ class LengthSample:
         return quantiles(self.requests.osl, self.shares("answer"))
 
     def work(self, prompts: Array, respect: str) -> Array:
-        """Total length of a number of other prompts, divided by the mean prompt length, shape (count,) [1]."""
+        """Random total length of ``prompts`` prompts, divided by the mean prompt length, shape (count,) [1]."""
         if self.requests.isl.scv == 0.0:
             return prompts
         usual = float(self.prompts().mean())
@@ -71,7 +71,7 @@ class LengthSample:
         return np.asarray(np.maximum(total + further * _scores(self.count, respect, _ONE_BY_ONE), 0.0))
 
     def found(self, respect: str, place: int = 0) -> Array:
-        """Length of the prompt that a server processes at a random time, divided by the mean prompt length [1].
+        """Random length of the prompt that a server processes at a random time, divided by the mean prompt length [1].
 
         Long prompts are more likely, because their prefill takes longer.
         """
@@ -82,9 +82,9 @@ class LengthSample:
         return np.asarray(tokens[drawn] / tokens.mean())
 
     def left(self, prompts: Array) -> Array:
-        """Remaining work of prompts at random points of their prefill [1].
+        """Random remaining prefill work of ``prompts`` prompts, each at a random point of its prefill [1].
 
-        The unit is the mean prompt length; the shape is (count,).
+        The work is in units of the mean prompt length, with shape (count,).
         """
         mean = (1.0 + self.requests.isl.scv) / 2.0
         return self._sum(prompts, lambda place: self.found("found", place) * self.shares("left", place), mean)
@@ -96,7 +96,7 @@ class LengthSample:
         return np.asarray(total)
 
     def numbers(self, respect: str, mean: Array) -> Array:
-        """Sample one Poisson-distributed number per request; the means have shape (count,) [1]."""
+        """Sample a Poisson-distributed number for each request, with the given means, shape (count,) [1]."""
         shares, few = self.shares(respect), mean <= _MANY
         count = np.zeros(shares.shape)
         if few.any():
@@ -108,7 +108,7 @@ class LengthSample:
 
 
 def _poisson(shares: Array, mean: Array) -> Array:
-    """Quantiles of Poisson distributions with means up to :data:`_MANY`, shape (n,) [1]."""
+    """Quantiles of Poisson distributions at probabilities ``shares``, for means up to :data:`_MANY`, shape (n,) [1]."""
     chance = np.exp(-mean)
     below, count = chance.copy(), np.zeros(shares.shape)
     for number in range(1, round(_MANY + 8.0 * math.sqrt(_MANY))):
@@ -123,7 +123,7 @@ def _poisson(shares: Array, mean: Array) -> Array:
 
 @cache
 def _scores(count: int, respect: str, place: int) -> Array:
-    """Standard normal quantiles in the order of :func:`_shuffled`."""
+    """Standard normal quantiles at the shuffled probabilities of :func:`_shuffled`, shape (count,) [1]."""
     return special.normal_quantiles(_shuffled(count, respect, place))
 
 
@@ -138,7 +138,7 @@ def shared_step_waits(states: Steady, drawn: LengthSample, bursts: float, steps_
     Parameters
     ----------
     states : Steady
-        State that each request finds; arrays of shape (count,).
+        Steady state of the instance that each request finds on arrival; arrays of shape (count,).
     drawn : LengthSample
         Sampled requests.
     bursts : float
@@ -149,20 +149,20 @@ def shared_step_waits(states: Steady, drawn: LengthSample, bursts: float, steps_
     Returns
     -------
     ndarray
-        Remaining time of the running step, plus the time of the other prompts in the request's own step. The means
-        equal the means of the steady states. A request also waits for the steps that were already scheduled; the result
-        includes how much their prompts deviate from the mean.
+        Remaining time of the running step, plus the time of the other prompts in the request's own step. The mean waits
+        equal the mean waits of the steady states. A request also waits for steps that were already scheduled; for these
+        steps, the result includes only the deviation of their prompts from the mean.
 
     Notes
     -----
-    A step takes D + k P. The number k of prompts that arrived during the previous step is Poisson-distributed. The
-    probability that an arriving request meets a step is proportional to the duration of the step. The step that it
-    meets has one additional prompt with probability k P / (D + k P).
+    A step takes D + k P, with the decode time D and the time P per prompt. The number k of prompts that arrived during
+    the previous step is Poisson-distributed. A request is more likely to arrive during a long step. The step during
+    which it arrives therefore has one additional prompt with probability k P / (D + k P).
 
-    Requests that arrive during this step share the next one. The number of these requests is Poisson-distributed as
-    well.
+    Requests that arrive during the same step are processed together in the next step. The number of these requests is
+    also Poisson-distributed.
     """
-    # A single request has no other requests that decode.
+    # If a request is alone on the instance, no other request decodes.
     decode, rate = states.decode_seconds * np.clip(states.batch - 1.0, 0.0, 1.0), states.requests_per_second
     following, share = states.follow_share / rate, np.minimum(states.follow_share, _BUSIEST)
     usual = rate * decode / (1.0 - share)
@@ -184,15 +184,15 @@ def shared_step_waits(states: Steady, drawn: LengthSample, bursts: float, steps_
 
 
 def in_turn(states: Steady, drawn: LengthSample, bursts: float) -> Array:
-    """Queueing times of prompts if no two are processed together, shape (count,) [s].
+    """Queueing times of prompts if each step processes at most one prompt, shape (count,) [s].
 
     See :func:`shared_step_waits` for the parameters.
 
     Notes
     -----
-    The number of earlier prompts has a geometric distribution. An arriving request meets each of them at a random point
-    of its prefill. The wait is the Pollaczek-Khinchine formula, written as a sum. The remaining time of the running
-    step is uniformly distributed.
+    The number of earlier prompts has a geometric distribution. Each earlier prompt is at a random point of its prefill
+    when the request arrives. The sum of their remaining times has the mean of the Pollaczek-Khinchine formula. The
+    remaining time of the running step is uniformly distributed.
     """
     busy = np.clip(states.apart_share, _LEAST, _BUSIEST)
     ahead = np.floor(np.log1p(-drawn.shares("ahead")) / np.log(busy))
@@ -208,20 +208,20 @@ def per_token(states: Steady, drawn: LengthSample) -> Array:
 
     Notes
     -----
-    Decode steps have the duration of the state that the request finds on arrival. The number of prompts that extend
-    these steps is Poisson-distributed. A short output may therefore meet no prompt or several.
+    Decode steps have the duration of the steady state that the request finds on arrival. The number of prompts that
+    extend these steps is Poisson-distributed. During a short output, this number may be zero or several.
     """
     share, steps = np.minimum(states.prefill_share, _BUSIEST), np.maximum(drawn.answers() - 1.0, 1.0)
     expected = np.maximum(states.requests_per_second * steps * states.tpot_seconds, _LEAST)
     met = drawn.work(drawn.numbers("met", expected), "met lengths")
-    # Alone on the instance, a request meets no other prompts.
+    # If a request is alone on the instance, no other prompts extend its steps.
     return np.asarray(
         states.tpot_seconds * (1.0 + share * np.clip(states.batch - 1.0, 0.0, 1.0) * (met / expected - 1.0))
     )
 
 
 def _with_mean(times: Array, mean: Array, wanted: Array) -> Array:
-    """Scale times to a given mean [s]. If the old mean is 0, the result is the new mean."""
+    """Scale times from the mean ``mean`` to the mean ``wanted`` [s]; if ``mean`` is 0, all times become ``wanted``."""
     return np.where(mean > 0.0, times * (wanted / np.where(mean > 0.0, mean, 1.0)), wanted)
 
 
@@ -250,11 +250,11 @@ class Loaded:
     waiting : float
         Probability that an arriving request must wait for a slot [1].
     ttft_seconds, tpot_seconds, e2e_seconds : dict of str to float
-        Time to first token, time per further output token, and end-to-end latency [s]. Keys are ``mean``, ``p50`` and
+        TTFT, time per output token after the first (TPOT), and end-to-end latency [s]. Keys are ``mean``, ``p50`` and
         other percentiles. See :class:`inference_econ.serving.statistics.Statistics`.
     e2e_seconds_per_output_token : dict of str to float
-        End-to-end latency divided by the number of output tokens [s]. InferenceX calls the inverse "E2E normalized
-        interactivity". For disaggregated deployments the percentiles are upper bounds.
+        End-to-end latency divided by the number of output tokens [s]. InferenceX calls the inverse of this value "E2E
+        normalized interactivity". For disaggregated deployments the percentiles are upper bounds.
     played : bool
         True if the latencies come from the simulator; False if they come from the analytical model.
     arrivals : ArrivalProcess
@@ -281,7 +281,7 @@ def loaded(service: Service, requests_per_second: float, *, arrivals: ArrivalPro
     Parameters
     ----------
     service : Service
-        One instance.
+        Instance, with its layout and workload.
     requests_per_second : float
         Rate of arrivals at this replica [1/s].
     arrivals : ArrivalProcess
@@ -299,12 +299,12 @@ def loaded(service: Service, requests_per_second: float, *, arrivals: ArrivalPro
 
     Notes
     -----
-    A request is assumed to stay in the steady state that it finds on arrival; see :func:`occupancy`. The steady state
-    gives the TPOT of the request, so its last token arrives (osl - 1) * TPOT after the first. The TTFT of a request
-    depends on its own prompt length.
+    For each request, the instance is assumed to stay in the steady state that the request finds on arrival; see
+    :func:`occupancy`. The steady state gives the TPOT of the request, so its last token arrives (osl - 1) * TPOT after
+    the first. The TTFT of a request depends on its own prompt length.
 
-    Bursty arrivals increase the number of earlier prompts by the factor (ca2 + cs2) / (1 + cs2) (Allen and Cunneen, in
-    Allen, 1990). The symbols ca2 and cs2 are the squared coefficients of variation of interarrival times and of prompt
+    Bursty arrivals multiply the number of earlier prompts by (ca2 + cs2) / (1 + cs2) (Allen and Cunneen, in Allen,
+    1990). The symbols ca2 and cs2 are the squared coefficients of variation of interarrival times and of prompt
     lengths.
     """
     queue, state = occupancy(service, requests_per_second, arrivals)
@@ -338,11 +338,11 @@ def slo_met_share(
     Parameters
     ----------
     service : Service
-        One instance.
+        Instance, with its layout and workload.
     requests_per_second : float
         Rate of arrivals at this replica [1/s].
     ttft_seconds, tpot_seconds, e2e_seconds : float
-        SLO on each latency [s]; ``inf`` for none.
+        SLO on each latency [s]; ``inf`` without an SLO.
     arrivals : ArrivalProcess
         Arrival process of the requests.
 
@@ -358,8 +358,8 @@ def slo_met_share(
 
     Notes
     -----
-    Requests have the TPOT of the steady state that they find on arrival. Long requests, and requests that arrive at
-    high concurrency, therefore often miss several SLOs at once.
+    The TPOT of a request equals the TPOT of the steady state that the request finds on arrival. Long requests, and
+    requests that arrive at high concurrency, therefore often miss several SLOs at once.
     """
     for name, value in (("ttft", ttft_seconds), ("tpot", tpot_seconds), ("e2e", e2e_seconds)):
         if not value > 0:
@@ -376,23 +376,23 @@ def check_rate(requests_per_second: float) -> None:
     Raises
     ------
     InputError
-        If the rate is not positive and finite; the message has the rate.
+        If the rate is not positive and finite.
     """
     if not 0 < requests_per_second < math.inf:
         raise InputError(f"the request rate must be positive, got {requests_per_second:g}")
 
 
 def occupancy(service: Service, requests_per_second: float, arrivals: ArrivalProcess) -> tuple[queueing.Load, Steady]:
-    """Distribution of the concurrency, and steady states with 1, 2, ... concurrent requests.
+    """Distribution of the number of concurrent requests, and steady states with 1, 2, ... concurrent requests.
 
     Notes
     -----
-    With n concurrent requests, the instance completes mu(n) requests per second, as in a closed loop.
+    With n concurrent requests, the instance completes mu(n) requests per second, as in a closed loop of n clients.
     :func:`inference_econ.formulas.queueing.load` describes the Markov chain and its validity.
 
     Prefill has priority over decode. If r prompts arrive during a prefill on average, 1 / (1 - r) prompts are processed
-    one after the other and then start decoding as a group. Groups of m requests multiply the variability of arrivals at
-    the decode phase by m. The factor m is validated against the simulator.
+    one after the other and then start decoding as a group. Groups of m requests multiply the variability of starts of
+    decoding by m. The factor m is validated against the simulator.
     """
     check_rate(requests_per_second)
     state, rates = service.in_flight, service.completions
@@ -402,7 +402,7 @@ def occupancy(service: Service, requests_per_second: float, arrivals: ArrivalPro
     decoding = service.requests.decode_steps * float(state.tpot_seconds[0])
     bunching = share / max(1.0 - share, 1e-9) * decoding / (float(state.ttft_seconds[0]) + decoding)
     scv = service.requests.osl.scv
-    # Without the states that are practically never reached, which are most of them, arrays are much shorter.
+    # Most states are practically never reached; arrays without these states are much shorter.
     reached = queueing.reached(requests_per_second, rates, arrivals.scv + scv + bunching)
     queue = queueing.load(
         requests_per_second, rates[:reached], arrival_scv=arrivals.scv, service_scv=scv, bunching=bunching
@@ -424,13 +424,13 @@ class _Seen(NamedTuple):
 
 
 def _seen(service: Service, queue: queueing.Load, state: Steady, arrivals: ArrivalProcess) -> _Seen:
-    """Sample the latencies of requests, with or without a wait for a slot.
+    """Sample the latencies of requests, including waits for a free slot.
 
     Latencies are unbounded if the queue is saturated.
     """
     drawn = LengthSample(service.requests, _DRAWN)
-    # A request that finds n others raises the concurrency to n + 1. If it finds all slots in use, it queues until a
-    # slot is free.
+    # A request that finds n other requests raises the concurrency to n + 1. If all slots are in use, the request queues
+    # until a slot is free.
     free, chance = queue.probabilities[:-1], float(queue.waiting)
     below = np.cumsum(free) * ((1.0 - chance) / max(float(free.sum()), 1e-300))
     place = np.searchsorted(below, levels(_DRAWN))

@@ -1,4 +1,4 @@
-"""Energy per request, from the energy of its steps."""
+"""Energy per request, from the energy of its prefill and decode steps."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def request_joules(
     reads: bool = True,
     decodes: bool = True,
 ) -> Array:
-    """Energy of one request in addition to idle energy, over all accelerators of an instance.
+    """Energy of one request in addition to idle energy, summed over all accelerators of an instance.
 
     Parameters
     ----------
     setup : Setup
         Model, chip, engine and assumptions, at the mean context of the requests.
     chip : ChipPower
-        Power of an accelerator.
+        Power and energy data of the accelerator.
     plans : Plans
         Deployments with their batches, shape (...).
     requests : Requests
@@ -45,7 +45,7 @@ def request_joules(
     speculation : Speculation, optional
         Speculation method.
     reads, decodes : bool
-        True if the instances prefill, and True if they decode.
+        ``reads`` is True if the instances prefill, and ``decodes`` is True if they decode.
 
     Returns
     -------
@@ -54,9 +54,9 @@ def request_joules(
 
     Notes
     -----
-    Energies of different work add up, whether or not the work overlaps in time. Prefill steps are assumed to be full of
-    prompts, so weights are read once per full step. If a long prompt has several chunks, their repeated reads of the
-    cache are neglected. Drafting draws the same power as verification.
+    The energies of arithmetic, memory reads and communication add up, even if they overlap in time. Prefill steps are
+    assumed to be full of prompts, so weights are read once per full step. If a long prompt has several chunks, repeated
+    reads of the KV cache by later chunks are neglected. Drafting is assumed to draw the same power as verification.
     """
     full = replace(plans, batch=np.maximum(plans.batch, plans.pp))
     total = np.zeros(plans.shape)

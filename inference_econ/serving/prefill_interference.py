@@ -1,4 +1,4 @@
-"""Interference of prefill with decode steps: time that prompts add to shared steps, and time that prompts wait."""
+"""Interference of prefill with decoding: time that prompts add to shared steps, and time that prompts wait."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ LEAST = float(np.finfo(float).tiny)
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Chunk of a prompt that one step processes; an average chunk if the prompt has several.
+    """Average chunk of a mean prompt under chunked prefill; a step processes one chunk of a prompt.
 
     Attributes
     ----------
     tokens, cached : float
-        New tokens of the chunk, and tokens before them in the cache [tokens].
+        New tokens of the chunk, and earlier tokens of the prompt in the KV cache [tokens].
     number : int
         Number of chunks per prompt [1].
     most : float
@@ -52,15 +52,15 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class SharedWork:
-    """GPU time of several chunks in a shared step, divided by the time of one chunk alone.
+    """GPU time of a step with several prompt chunks, divided by the GPU time of a step with one chunk.
 
     Attributes
     ----------
     counts : ndarray, shape (m,)
         Numbers of chunks in an attention-DP group, from 1 to the maximum that fits in a step [1].
     even, uneven : ndarray, shape (..., m)
-        Time of a step relative to a step with one chunk [1]. For ``even``, every group has this number of chunks. For
-        ``uneven``, one group has this number, and the other groups have one chunk less.
+        Time of a step with n chunks per group, for each n in ``counts``, relative to a step with a single chunk [1].
+        For ``even``, every group has n chunks. For ``uneven``, one group has n chunks, and the other groups have n - 1.
     groups : ndarray, shape (..., 1)
         Number of attention-DP groups that step together [1].
     alone : ndarray, shape (..., 1)
@@ -75,7 +75,7 @@ class SharedWork:
 
     @classmethod
     def of(cls, setup: Setup, plans: Plans, requests: Requests) -> SharedWork:
-        """Compute the shared work of a workload's prompts on plans of shape (...)."""
+        """Compute the relative GPU times for a workload's prompts on plans of shape (...)."""
         parts = Parts.of(setup, requests)
         counts = np.unique(np.rint(np.geomspace(1.0, parts.most, _SHARED)))
         groups = reading_groups(setup, plans)[..., None]
@@ -90,7 +90,7 @@ class SharedWork:
         return cls(counts, np.maximum(even, uneven) / alone, uneven / alone, groups, alone)
 
     def at(self, parts: Array) -> Array:
-        """Relative GPU time for other numbers of chunks per stage, shape (..., k) [1].
+        """Relative GPU time for given numbers of chunks per pipeline stage, shape (..., k) [1].
 
         Chunks that exceed a full step need additional steps.
         """
@@ -115,12 +115,12 @@ class SharedWork:
 
 
 def _from_zero(work: Array) -> Array:
-    """Prepend an entry for zero chunks, with zero work."""
+    """Prepend zero work for zero chunks to the last axis."""
     return np.concatenate([np.zeros((*work.shape[:-1], 1)), work], axis=-1)
 
 
 def _along(counts: Array, work: Array, at: Array) -> Array:
-    """Interpolate work of shape (..., m) between counts, shape (..., k)."""
+    """Interpolate the work of shape (..., m), given at ``counts``, at the numbers ``at``, shape (..., k)."""
     above = np.clip(np.searchsorted(counts, at), 1, counts.size - 1)
     shape = (*np.broadcast_shapes(work.shape[:-1], above.shape[:-1]), counts.size)
     places = np.broadcast_to(above, (*shape[:-1], above.shape[-1]))
@@ -131,16 +131,16 @@ def _along(counts: Array, work: Array, at: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """Times of decode steps and of single prompts, which determine a steady state.
+    """Times of decode steps, and prefill times of prompts that run alone, which determine a steady state.
 
     Attributes
     ----------
     setup : Setup
         Model, chip, engine and assumptions.
     requests : Requests
-        Lengths.
+        Request lengths and cached tokens.
     size : ndarray, shape (...)
-        Decode batch as one of its requests sees it, with the request itself [1].
+        Mean decode batch at a step of a given request, including this request [1].
     decode : ndarray, shape (...)
         Time of a decode step without prefill, or of a speculation round [s].
     tokens : ndarray, shape (...)
@@ -148,9 +148,9 @@ class Batches:
     prompts : PromptTimes
         Prefill times of single prompts.
     parts : Parts
-        Chunk of a prompt that one step processes.
+        Average chunk of a prompt.
     shared : SharedWork
-        GPU time of prompts that start in the same step, relative to single prompts.
+        GPU time of prompts that start in the same step, relative to prompts that run alone.
     saved : ndarray, shape (...)
         Time saved if one step processes decode and prefill tokens, compared with two separate steps [s].
     """
@@ -167,7 +167,7 @@ class Batches:
 
     @property
     def reading(self) -> Prefill:
-        """Prefill of a single prompt, averaged over prompt lengths."""
+        """Prefill of a prompt that runs alone, averaged over prompt lengths."""
         return self.prompts.mean
 
     @property
@@ -192,7 +192,7 @@ class Batches:
 
     @property
     def begun(self) -> Array:
-        """Mean number of prompts per step that start in place of completed requests, shape (...) [1]."""
+        """Mean number of prompts that start per step, one for each request that completes, shape (...) [1]."""
         return np.asarray(self.others / np.maximum(self.steps, 1.0))
 
     def answer_seconds(self, prompt: Array) -> Array:
@@ -200,44 +200,44 @@ class Batches:
         return np.asarray(self.steps * self.decode + self.others * prompt)
 
 
-#: Prompts per step from which random variation is neglected [1].
+#: Number of prompts per step above which the random variation of this number is neglected [1].
 _MANY = 40.0
-#: Iterations that compute the number of prompts that arrive during a step [1].
+#: Number of iterations for the number of prompts that arrive during a step [1].
 _PASSES = 3
-#: Iterations under delayed prefill; the first one assumes a single prompt [1].
+#: Number of iterations for delayed prefill; the first iteration assumes a single prompt [1].
 _HELD_PASSES = 8
-#: Newton steps that find a mean, and bisection steps that find a rate [1].
+#: Number of Newton steps that find a mean, and of bisection steps that find a request rate [1].
 _NEWTON, _HALVINGS = 6, 30
 
 
 class Added(NamedTuple):
-    """Time that one prompt adds to the steps in which it is processed [s].
+    """Time that the prefill of one prompt adds to the steps in which it is processed [s].
 
-    Decoding requests and other prompts wait for this time.
+    Decoding requests and other prompts are delayed by the added time.
     """
 
     mean: Array
-    """Mean over all prompts, including CPU overhead."""
+    """Mean added time per prompt, including CPU overhead."""
     chips: Array
-    """Mean GPU time over all prompts."""
+    """Mean added GPU time per prompt, without CPU overhead."""
     following: Array
     """GPU time that one additional prompt takes in a step with other prompts."""
     joining: Array
-    """GPU time that each other prompt contributes to a step, as a new prompt in this step sees it."""
+    """GPU time that each other prompt contributes to a step that also processes a new prompt."""
     joined: Array
-    """GPU time of all other prompts in the steps of a new prompt, if attention-DP groups step together; 0 otherwise."""
+    """GPU time of all other prompts in a new prompt's steps, if attention-DP groups step together; 0 otherwise."""
 
 
 def _where_alone(groups: Array, single: Added, several: Added) -> Added:
-    """Select the first value where there is one attention-DP group, and the second value elsewhere."""
+    """Select ``single`` where an instance has one attention-DP group, and ``several`` elsewhere."""
     return Added(*(np.where(groups == 1.0, *values) for values in zip(single, several, strict=True)))
 
 
 def prefill_first(batches: Batches) -> Added:
     """Time that prompts add if decoding pauses until all waiting prompts are processed.
 
-    Attention-DP groups step together. Prompts that arrive during a step are then processed in parallel, at most one per
-    group.
+    Attention-DP groups step together. Prompts that arrive during a step are processed in parallel in the next step, at
+    most one per group.
     """
     busy = batches.reading.busy_seconds
     mean = busy * _part_share(batches, np.maximum(batches.begun, 1.0))
@@ -253,7 +253,7 @@ def prefill_first(batches: Batches) -> Added:
         low, high = np.where(more, rate, low), np.where(more, high, rate)
     seconds, number = _read_between(batches, np.asarray((low + high) / 2.0))
     mean = np.where(begun > 0.0, seconds / np.maximum(begun, TINY), busy)
-    # A step in which every group has a prompt is the most efficient one. It bounds the time from below.
+    # Steps in which every group has a prompt are the most efficient, so their time per prompt is a lower bound.
     mean = np.clip(mean, np.minimum(reading.full_seconds, busy), busy)
     joined = np.maximum(busy * number * _part_share(batches, number) - busy, 0.0)
     several = Added(mean, mean, np.minimum(reading.full_seconds, mean), mean, joined)
@@ -261,10 +261,10 @@ def prefill_first(batches: Batches) -> Added:
 
 
 def _read_between(batches: Batches, rate: Array) -> tuple[Array, Array]:
-    """Prefill time between two decode steps [s], and number of prompts that are processed together [1].
+    """Prefill time between two decode steps [s], and number of prompts per prefill step [1].
 
-    Prefill continues as long as a prompt arrived during the previous step. At a request rate L, steps of duration T
-    form sequences of exp(L T) steps on average.
+    Prefill steps continue as long as a prompt arrived during the previous step. At a request rate L, exp(L T) prefill
+    steps of duration T follow each other on average.
     """
     busy, most = batches.reading.busy_seconds, batches.groups * batches.shared.counts[-1]
     stages = batches.reading.seconds / busy
@@ -277,20 +277,20 @@ def _read_between(batches: Batches, rate: Array) -> tuple[Array, Array]:
 
 
 def _part_share(batches: Batches, number: Array) -> Array:
-    """GPU time per chunk if several chunks share a step, relative to a chunk alone [1]."""
+    """GPU time per chunk if ``number`` chunks share a step, relative to a step with one chunk [1]."""
     stages = batches.reading.seconds / batches.reading.busy_seconds
     return np.asarray(stages * batches.shared.at((number / stages)[..., None])[..., 0] / number)
 
 
 def in_shared_steps(batches: Batches, added: Added) -> tuple[Array, Array]:
-    """GPU time of the prompts before a new prompt, and duration of the step that runs when the new prompt arrives [s].
+    """GPU time of prompts ahead of a new prompt, and duration of the step that is running when the prompt arrives [s].
 
-    Applies if several prompts fit in a step.
+    These times are valid if several prompts fit in a step.
 
     Notes
     -----
-    A prompt that arrives during a step extends the next step by the GPU time of one additional prompt. The rest of the
-    mean step is treated as constant. CPU overhead extends all steps equally.
+    A prompt that arrives during a step extends the next step by the GPU time of one additional prompt. The remaining
+    part of the mean step duration is treated as constant. CPU overhead extends all steps equally.
     """
     decode, others = batches.decode, batches.others
     share, working = (
@@ -299,7 +299,8 @@ def in_shared_steps(batches: Batches, added: Added) -> tuple[Array, Array]:
     mean = decode / np.maximum(1.0 - working, TINY)
     part = working * added.following / np.maximum(added.chips, LEAST)
     step = through_gates(added.following, mean * (1.0 - part), part, batches.requests)
-    # At most all other prompts are ahead. The division comes first, because the added time may be nearly zero.
+    # The prompts ahead are at most all other prompts. The division comes first, because the added time may be nearly
+    # zero.
     before = np.minimum(part * step, others * added.following) / np.maximum(added.following, LEAST)
     return before * added.joining, step + decode / np.maximum(1.0 - share, TINY) - mean
 
@@ -312,7 +313,7 @@ class _Part(NamedTuple):
     waiting: Array
     """CPU time to launch the kernels of the step [s]."""
     stages: Array
-    """Number of pipeline stages, which process chunks in turn [1]."""
+    """Number of pipeline stages; each chunk passes through all stages [1]."""
     saved: Array
     """Time saved because the step reads weights once for decode and the chunk [s]."""
 
@@ -333,17 +334,18 @@ def chunked_steps(batches: Batches) -> Added:
 
     Notes
     -----
-    A step launches its kernels once, in the CPU time W. N chunks take the GPU time C w(N) - O. The longer of both
-    applies. N is Poisson-distributed, because a prompt of c chunks is in c steps. If G groups step together, w is the
-    time of the fullest group, with ceil(N / G) chunks. Longer steps also receive more prompts (:func:`_gated`,
+    A step launches its kernels once, in the CPU time W. N chunks take the GPU time C w(N) - O. C is the GPU time of one
+    chunk, w is the relative time of N chunks, and O is the saved time. The longer of the CPU time and the GPU time
+    applies. N is Poisson-distributed, because a prompt of c chunks takes part in c steps. If G groups step together, w
+    is the time of the fullest group, with ceil(N / G) chunks. More prompts arrive during longer steps (:func:`_gated`,
     :func:`_by_length`).
 
-    A prompt shares its step with other prompts. Together, they add the GPU time of all chunks minus C. Pipeline stages
-    process chunks in turn. Every prompt adds at least a share of W, because its tokens limit the number of prompts in a
+    The other prompts in a prompt's step add the GPU time of all chunks minus C. Each pipeline stage processes one chunk
+    after the other. Every prompt adds at least a share of W, because its tokens use a share of the token budget of a
     step.
     """
     parts, part = batches.parts, _part(batches)
-    # Prompts have several chunks, and no two prompts share a step.
+    # This case applies to prompts of several chunks; no two prompts share a step.
     chips = np.maximum(part.working - part.saved, 0.0)
     longer = np.asarray(parts.number * np.maximum(chips, part.waiting))
     single = Added(longer, parts.number * chips, longer, longer, np.zeros(()))
@@ -354,13 +356,13 @@ def chunked_steps(batches: Batches) -> Added:
 
 
 def _added_by_chance(batches: Batches, part: _Part) -> Added:
-    """Time added by prompts that share steps with a random number of other prompts."""
+    """Added time per prompt if a random number of prompts share each step."""
     parts = batches.parts.number
     number = np.maximum(batches.begun * parts, TINY)
     usual = np.minimum(number, _MANY)
     steps = _counted(batches, part, usual)
     growth, further = _beyond_counts(batches, part, usual, number)
-    # Only a finite number of chunks is enumerated, so the probabilities are normalized.
+    # Probabilities are normalized, because only a finite number of chunks is enumerated.
     growth = 1.0 / _expected(steps.chance, steps.parts) * growth
     mean, chips = (parts * _expected(steps.chance, seconds) * growth for seconds in (steps.taken, steps.work))
     following = parts * _expected(steps.chance, steps.work_of_one_more - steps.work) * further
@@ -374,7 +376,7 @@ def _added_by_chance(batches: Batches, part: _Part) -> Added:
 
 
 class _Counted(NamedTuple):
-    """Steps by their number of chunks; arrays have shape (k, ...), which is the fastest to compute."""
+    """Durations and probabilities of steps with 0, 1, ... prompt chunks, in arrays of shape (k, ...)."""
 
     parts: Array
     """Numbers of chunks: 0, 1, ..., shape (k, 1, ...) [1]."""
@@ -383,19 +385,19 @@ class _Counted(NamedTuple):
     work_of_one_more: Array
     """GPU time of a step with one more chunk [s]."""
     taken: Array
-    """Duration of the step: GPU time or CPU time, whichever is longer [s]."""
+    """Time that the chunks add to the step: the longer of GPU time and CPU time [s]."""
     chance: Array
-    """Share of all steps that have this number of chunks [1]."""
+    """Share of all steps that have each number of chunks [1]."""
     met: Array
-    """Probability that a new prompt meets a step with this number of other chunks [1]."""
+    """Probability that a new prompt's step has each number of other chunks [1]."""
 
 
 def _counted(batches: Batches, part: _Part, mean: Array) -> _Counted:
-    """Steps by their number of chunks; ``mean`` is the mean number [1]."""
+    """Durations and probabilities of steps by number of chunks; ``mean`` is the mean number per step [1]."""
     numbers = np.arange(np.ceil(mean.max() + 8.0 * np.sqrt(mean.max())) + 9.0)
     counts = numbers.reshape(-1, *[1] * mean.ndim)
     begun, several = np.minimum(counts, part.stages), batches.parts.number > 1
-    # Chunks that exceed a full step need further steps, and these also decode. More chunks never take less GPU time.
+    # Chunks that exceed a full step need additional steps, which also decode. More chunks never take less GPU time.
     room = part.stages * batches.parts.most * batches.groups
     saved = part.saved * begun * np.maximum(np.ceil(counts / room), 1.0)
     relative = np.moveaxis(batches.shared.at(numbers / part.stages[..., None]), -1, 0)
@@ -413,14 +415,15 @@ def _counted(batches: Batches, part: _Part, mean: Array) -> _Counted:
 
 
 def _expected(chance: Array, values: Array) -> Array:
-    """Sum of values weighted with probabilities, over the first axis."""
+    """Mean of values weighted with probabilities, over the first axis."""
     return np.asarray(np.einsum("k...,k...->...", chance, values))
 
 
 def _beyond_counts(batches: Batches, part: _Part, usual: Array, number: Array) -> tuple[Array | float, Array]:
-    """Factors above :data:`_MANY` chunks per step, on the time per chunk and on the time of one additional chunk [1].
+    """Factors for more than :data:`_MANY` chunks per step: on the time per chunk, and per additional chunk [1].
 
-    The distribution is calculated for :data:`_MANY` chunks. The factors convert its results to the actual mean number.
+    The distribution is calculated for a mean of at most :data:`_MANY` chunks. The factors convert the resulting times
+    to the actual mean number of chunks.
     """
     if not np.any(number > usual):
         return 1.0, np.ones(())
@@ -434,29 +437,29 @@ def _beyond_counts(batches: Batches, part: _Part, usual: Array, number: Array) -
 
 
 def delayed(batches: Batches, steps: float) -> tuple[Added, Array]:
-    """Time that each prompt adds, and its mean wait for other prompts [s], under delayed prefill.
+    """Added time per prompt, and mean time that a prompt waits for other prompts [s], under delayed prefill.
 
-    Prefill waits until every attention-DP group has a prompt, or for at most ``steps`` decode steps.
+    Prefill is delayed until every attention-DP group has a prompt, but for at most ``steps`` decode steps.
 
     Parameters
     ----------
     batches : Batches
-        Decode steps and prompts.
+        Times of decode steps and prompts.
     steps : float
         Longest delay, H [decode steps].
 
     Notes
     -----
     Prompts arrive as a Poisson process with rate L. A server has G groups, and a decode step takes the time D. If R
-    prompts are waiting at the start, min(G - R, P) more prompts join, where P is Poisson-distributed with mean L H D.
-    By Wald's identity, the first prompt waits for the expected number of joining prompts divided by L. Prompts that
-    arrive later wait half of that on average.
+    prompts are waiting when the delay starts, min(G - R, P) more prompts join, where P is Poisson-distributed with mean
+    L H D. By Wald's identity, the waiting prompts are delayed by the expected number of joining prompts divided by L.
+    Joining prompts wait half of this time on average.
     """
     part, parts, decode, prompts = _part(batches), batches.parts.number, batches.decode, batches.begun
     full = batches.groups * part.stages
 
     def chips_for(number: Array) -> Array:
-        """GPU time of prompts in a shared step [s]."""
+        """GPU time of ``number`` prompts that are processed together [s]."""
         work = part.working * part.stages * batches.shared.at((number / part.stages)[..., None])[..., 0]
         return np.asarray(parts * np.maximum(work - part.saved * np.minimum(number, part.stages), 0.0))
 
@@ -475,11 +478,10 @@ def delayed(batches: Batches, steps: float) -> tuple[Added, Array]:
 
 
 def _gated(mean: Array, length: Array) -> tuple[Array, Array]:
-    """Probability of each number of chunks in a step that serves the arrivals of the previous step, returned twice [1].
+    """Probability of each number of chunks per step, if a step processes the arrivals of the previous step [1].
 
-    More prompts arrive during steps with prompts, because steps without prompts are shorter. The two arrays are the
-    distributions over all steps and over the steps that an arriving prompt meets, shape (k, ...) each. Both arrays are
-    equal.
+    More prompts arrive during steps with prompts, because steps without prompts are shorter. The array of shape (k,
+    ...) is returned twice: for all steps, and for the steps of a new prompt, which have the same distribution.
     """
     chance, short = _poisson(mean, len(length)), length[0]
     for _ in range(_PASSES):
@@ -496,11 +498,11 @@ def _gated(mean: Array, length: Array) -> tuple[Array, Array]:
 
 
 def _by_length(mean: Array, length: Array) -> tuple[Array, Array]:
-    """Probability of each number of chunks, in a step and at a random time, shape (k, ...) [1].
+    """Probability of each number of chunks: over all steps, and in the step at a random time, shape (k, ...) each [1].
 
-    At a random time, the number is assumed to be Poisson-distributed. Newton's method finds the mean of this
-    distribution from the mean number per step. The probability that a random time falls in a step is proportional to
-    the duration of the step.
+    The number of chunks in the step at a random time is assumed to be Poisson-distributed. Newton's method finds the
+    mean of this distribution from the mean number per step. A random time falls in a step with a probability
+    proportional to the duration of the step.
     """
     count = np.arange(float(len(length)))[:, None]
     highest = np.log(2.0 * count[-1])
@@ -518,7 +520,7 @@ def _by_length(mean: Array, length: Array) -> tuple[Array, Array]:
 
 
 def _poisson(mean: Array, counts: int) -> Array:
-    """Poisson probabilities of 0, 1, ... for means of shape (...), shape (counts, ...) [1]."""
+    """Poisson probabilities of 0, 1, ..., counts - 1 for means of shape (...), in shape (counts, ...) [1]."""
     chance = np.empty((counts, *mean.shape))
     # Below e^-700 numbers lose digits. Each probability follows from the previous one, faster than exponentials.
     np.exp(-np.minimum(mean, 700.0), out=chance[0])
@@ -529,21 +531,22 @@ def _poisson(mean: Array, counts: int) -> Array:
 
 
 def several_fit(setup: Setup, requests: Requests) -> bool:
-    """Check whether at least two prompts fit in one step in addition to decoding."""
+    """Check whether the token budget of a step fits at least two mean prompts."""
     return 2.0 * requests.new_tokens <= setup.assumptions.serving.prefill_chunk
 
 
 def through_gates(alone: Array, decode: Array, share: Array, requests: Requests) -> Array:
-    """Duration of the step that a prompt meets on arrival, if prompts have one chunk [s].
+    """Mean duration of the step that is running when a prompt arrives, if prompts have one chunk [s].
 
     Notes
     -----
-    A step serves all arrivals of the previous step (gated service: Takagi, 1991). The mean step is D / (1 - r). The
-    step that a prompt meets is (D + P r (1 + c2) / (1 + r)) / (1 - r).
+    A step processes all prompts that arrived during the previous step (gated service: Takagi, 1991). The mean step
+    takes D / (1 - r). A step during which a prompt arrives takes (D + P r (1 + c2) / (1 + r)) / (1 - r) on average,
+    because arrivals are more likely during long steps.
 
-    r is the share of time that prefill takes, P is the time of a prompt, D is the time without prompts, and c2 is the
-    squared coefficient of variation of prompt lengths. All prompts in a step get their first token when the next step
-    ends.
+    r is the share of time that prefill takes, P is the time of a prompt, and D is the time without prompts. The symbol
+    c2 is the squared coefficient of variation of prompt lengths. Prompts that arrive during a step get their first
+    token at the end of the next step.
     """
     return (decode + alone * share * (1.0 + requests.isl.scv) / (1.0 + share)) / np.maximum(1.0 - share, 1e-9)
 
@@ -554,9 +557,9 @@ def waits(batches: Batches, turn: Array, added: Added, *, beside_decoding: bool)
     Parameters
     ----------
     batches : Batches
-        Times of decode steps and prompts; c2 is the squared coefficient of variation of prompt lengths.
+        Times of decode steps and prompts. The symbol c2 is the squared coefficient of variation of prompt lengths.
     turn : ndarray, shape (...)
-        Time from the first to the last step of a prompt, S [s].
+        Time from the start of the first to the end of the last prefill step of a prompt, S [s].
     added : Added
         Time that each prompt adds to steps.
     beside_decoding : bool
@@ -564,9 +567,9 @@ def waits(batches: Batches, turn: Array, added: Added, *, beside_decoding: bool)
 
     Notes
     -----
-    If decoding pauses, the Pollaczek-Khinchine formula gives S (1 + c2) / 2 x r / (1 - r), where prefill takes the
-    share r of the time. Under load, groups that step together process more prompts at once, which reduces r for the
-    following prompts.
+    If decoding pauses, the Pollaczek-Khinchine formula gives the wait S (1 + c2) / 2 x r / (1 - r), where r is the
+    share of time that prefill takes. Under load, groups that step together process more prompts at once, which reduces
+    r in the denominator.
 
     If no two prompts fit in a step, or prompts have several chunks, prompts wait in a queue for G servers of
     utilization x. For G = 1 the Pollaczek-Khinchine formula applies. For larger G, the wait is S (1 + c2) / 2 x

@@ -1,4 +1,4 @@
-"""Layouts as services, with the steady states of each layout from one request to full memory."""
+"""Layouts that serve a workload, with the steady states of each layout from one request to full memory."""
 
 from __future__ import annotations
 
@@ -36,31 +36,31 @@ from inference_econ.serving.steady import Steady, decode_steps, steady
 
 #: Number of equally likely requests over which lengths are averaged [1].
 _LIKELY = 400
-#: Squared share of a group's requests whose contexts grow in step, if all outputs have the same length; from
+#: Squared share of a group's requests whose contexts grow synchronously if all outputs have equal length, from
 #: simulations [1].
 _IN_WAVES = 0.5
-#: Decay rate of that share with the squared coefficient of variation of output lengths [1]. The share falls as the
-#: squared characteristic function of a normal distribution of lengths, at one cycle per output length.
+#: Rate at which this squared share decays with the squared coefficient of variation of output lengths [1]. The decay is
+#: that of the squared characteristic function of normally distributed lengths, at one cycle per output length.
 _APART = (2.0 * math.pi) ** 2
-#: Smallest standard deviation, and largest deviation in standard deviations [1].
+#: Smallest standard deviation of the memory need, and largest deviation from the mean in standard deviations [1].
 _LEAST, _FAR = 1e-9, 30.0
 
 
 def slots_of(setup: Setup, plans: Plans, speculation: Speculation | None = None) -> Array:
-    """Largest number of concurrent requests whose KV cache fits in memory with the weights [1].
+    """Largest number of concurrent requests whose KV cache fits in memory next to the weights [1].
 
-    The workspace grows with this number. Engines that reserve memory for future output admit fewer requests, but at
-    least one.
+    The workspace of activations grows with the number of requests. Engines that reserve memory for future output admit
+    fewer requests, but at least one.
     """
     batch, rules = plans.batch, setup.admission
     limits: tuple[Array, Array] | None = None
     if rules is not None and setup.spread:
-        # When the last request is admitted, the other requests have their mean size. The last request needs memory for
-        # its prompt, and for the reserved shares of its own output and of the other outputs.
+        # When the last request is admitted, all other requests have their mean memory. The last request needs memory
+        # for its prompt, and for the reserved shares of its own output and of the other outputs.
         prompt, whole = _ends(setup, plans, speculation)
         limits = prompt + rules.own_answer * (whole - prompt), 1.0 + rules.other_answers * (whole - 1.0)
-    # A larger assumed batch leaves less memory, so iterations alternate around the solution. Every second one is below
-    # it, and the last one fits.
+    # A larger assumed batch leaves less memory, so iterations alternate around the solution. Every second iterate is
+    # below the solution, so the last iterate fits.
     for _ in range(4):
         needed = needed_memory(setup, replace(plans, batch=batch), speculation)
         # Each attention-DP group has memory for the same number of requests.
@@ -74,7 +74,7 @@ def slots_of(setup: Setup, plans: Plans, speculation: Speculation | None = None)
 
 
 def _with_room(needed: Memory, batch: Array) -> Array:
-    """Number of requests with the mean context that fit in an instance, given the memory of a batch [1]."""
+    """Number of mean-context requests that fit in an instance, scaled from the memory ``needed`` by ``batch`` [1]."""
     room = np.maximum(needed.available_bytes - needed.weight_bytes - needed.prefix_bytes, 0.0)
     of_request = needed.kv_bytes - needed.prefix_bytes
     if np.any(needed.cpu_kv_bytes):
@@ -88,7 +88,7 @@ def _with_room(needed: Memory, batch: Array) -> Array:
 
 
 def _ends(setup: Setup, plans: Plans, speculation: Speculation | None) -> tuple[Array, Array]:
-    """Memory of a request with only its prompt, and with its full output, both divided by its mean memory [1]."""
+    """Memory of a request at the start and at the end of its output, each divided by its mean memory [1]."""
 
     def held(context: float) -> Array:
         at = replace(setup, context=context, contexts=(), spread=0.0)
@@ -101,7 +101,7 @@ def _ends(setup: Setup, plans: Plans, speculation: Speculation | None) -> tuple[
 
 @dataclass(frozen=True, slots=True)
 class KvPressure:
-    """Memory shortage of concurrent requests, for each attention-DP group.
+    """KV-cache memory shortage at high concurrency, for each attention-DP group.
 
     Attributes
     ----------
@@ -110,9 +110,9 @@ class KvPressure:
     room : ndarray, shape (n,)
         Number of requests with the mean context that fit in the memory of one group [1].
     deviation : ndarray, shape (n,)
-        Coefficient of variation of the memory of one request [1].
+        Coefficient of variation of the memory of one request, s [1].
     together : float
-        Squared share of requests whose contexts grow at the same time [1].
+        Squared share of requests whose contexts grow synchronously, k [1].
     free : ndarray, shape (n,)
         Mean free memory while a request waits for memory, divided by the mean memory of a request [1].
     answer, prompt : float
@@ -120,16 +120,16 @@ class KvPressure:
 
     Notes
     -----
-    n concurrent requests of a group need n times the mean, with a standard deviation of s sqrt(n + k n^2). The symbol s
-    is the variation of single requests, and k accounts for contexts that grow together, as outputs of equal length do.
+    The n concurrent requests of a group need n times the mean memory of a request, with a standard deviation of s
+    sqrt(n + k n^2). The term k n^2 accounts for contexts that grow synchronously because outputs have equal length.
 
-    The needed memory is assumed to be normally distributed. Requests that exceed the memory are preempted. While
+    The needed memory is assumed to be normally distributed. Requests that do not fit in memory are preempted. While
     requests wait for memory, the free memory is between zero and the prompt of the first request in the queue. The mean
-    free memory is half of that prompt, weighted by waiting time (renewal theory: Cox, 1962).
+    free memory is half of the first waiting prompt, weighted by waiting time (renewal theory: Cox, 1962).
 
-    When memory is full, a generated token preempts another request, which is recomputed later. No request is preempted
-    if a request ends in the same step. Contexts are assumed to be unsynchronized until memory is full, so recomputation
-    starts only then.
+    When memory is full, each generated token causes the preemption of another request, which is recomputed later. No
+    request is preempted if a request ends in the same step. For recomputation, contexts are assumed to grow
+    independently (k = 0).
     """
 
     slots: Array
@@ -147,15 +147,16 @@ class KvPressure:
     ) -> KvPressure:
         """Compute the memory shortage of n layouts with given concurrency limits [1], shape (n,).
 
-        If a limit exceeds the number of requests that fit, memory is assumed to be sufficient for the limit.
+        If a concurrency limit exceeds the number of requests that fit, memory is assumed to be sufficient for this
+        limit.
         """
         groups = np.broadcast_to(attention_groups(plans, setup.assumptions.layout), slots.shape)
         batch = np.maximum(slots, groups)
         needed = needed_memory(setup, replace(plans, batch=batch), speculation)
         room = np.maximum(_with_room(needed, batch), batch) / groups
         prompts, answers = (quantiles(length, levels(_LIKELY)) for length in (requests.isl, requests.osl))
-        # Running requests have long outputs more often than all requests do. Each has generated a random part of its
-        # output.
+        # Long outputs are more frequent among running requests than among all requests. Each running request has
+        # generated a random part of its output.
         written = np.mean(answers**2) / np.mean(answers) / 2.0
         variance = np.var(prompts) + np.mean(answers**3) / np.mean(answers) / 3.0 - written**2
         prompt, whole = _ends(setup, replace(plans, batch=batch), speculation)
@@ -168,7 +169,7 @@ class KvPressure:
         return cls(slots, groups, room, deviation, together, free, answer, float(requests.new_tokens))
 
     def take(self, indices: Indices) -> KvPressure:
-        """Select layouts."""
+        """Select layouts by index."""
         of_layouts = (self.slots, self.groups, self.room, self.deviation, self.free)
         slots, groups, room, deviation, free = (values[indices] for values in of_layouts)
         return replace(self, slots=slots, groups=groups, room=room, deviation=deviation, free=free)
@@ -181,60 +182,60 @@ class KvPressure:
         return np.asarray(np.clip(most - beyond - full * self.free, np.minimum(most, 1.0), most) * self.groups)
 
     def read_again(self, batch: Array) -> Array:
-        """Recomputed tokens divided by prompt tokens, by concurrency, shape (n, k) [1].
+        """Recomputed tokens divided by prompt tokens, for the batches of each layout, shape (n, k) [1].
 
-        The largest batch is the one at maximum concurrency.
+        The largest batch of a layout is its mean concurrency under overload.
         """
         asking = (batch * (self.slots / self.in_flight / self.groups)[:, None]).T
         _, full = self._beyond(asking, 0.0)
         return np.asarray((full / (1.0 + asking / self.answer)).T * self.answer / self.prompt)
 
     def _beyond(self, number: Array, together: float) -> tuple[Array, Array]:
-        """Mean memory shortage of a group, in units of the mean request, and probability of a shortage [1]."""
+        """Mean memory shortage of a group, in units of a mean request's memory, and probability of a shortage [1]."""
         deviation = np.maximum(self.deviation * np.sqrt(number + together * number**2), _LEAST)
         away = np.minimum((self.room - number) / deviation, _FAR)
         full = special.normal_shares(-away)
         return deviation * np.exp(-(away**2) / 2.0) / math.sqrt(2.0 * math.pi) - (self.room - number) * full, full
 
 
-#: Factor by which the slot limit is raised if the workload has shared prefix blocks. The number of blocks then limits
-#: admission [1].
+#: Factor on the maximum number of concurrent requests if prompts share prefix blocks [1]. The number of cache blocks
+#: then limits admission.
 _SLOTS_OF_BLOCKS = 4
 #: Ratio between consecutive batches of a layout, and the approximate number of batches [1].
 RATIO, _BATCHES = 2.0**0.125, 72
-#: Most concurrent requests of an instance [1]; bounds the size of arrays. Engines run some thousands.
+#: Most concurrent requests of an instance [1], which bounds the size of arrays. Engines run some thousands.
 _MOST_SLOTS = 2.0**18
 #: Layouts per vectorized calculation, with arrays of about 0.5 MB [1].
 _TOGETHER = 256
-#: Time per layout, measured at 0.07 to 3 ms [s], and memory per layout [B].
+#: Run time per layout for the work estimate (measured: 0.07 to 3 ms) [s], and memory per layout [B].
 _SECONDS, _BYTES = 2.5e-3, 13 * 8.0 * _BATCHES
 
 
 @dataclass(frozen=True)
 class Services:
-    """Layouts that serve the requests of one workload.
+    """Layouts of a setup that serve the requests of one workload.
 
     Attributes
     ----------
     setup : Setup
         Model, chip, engine and assumptions, at the mean context of the requests.
     requests : Requests
-        Lengths.
+        Request lengths and cached tokens.
     plans : Plans
         Layouts, arrays of shape (n,).
     slots : ndarray, shape (n,)
-        Maximum number of concurrent requests whose cache fits [1].
+        Maximum number of concurrent requests whose KV cache fits in memory [1].
     crowding : KvPressure or None
-        Memory shortage at high concurrency; None if memory fits full outputs.
+        Memory shortage at high concurrency; None if memory is reserved for full outputs.
     steady : callable
         Function that computes :attr:`states` on first use.
     decoding : callable
-        Function that returns batches up to the maximum concurrency [1], and decode steps without prefill [s]; arrays of
+        Function that returns batches up to the maximum concurrency [1], and their decode step times [s]; arrays of
         shape (n, k).
     speculation : Speculation or None
         Speculation method.
     limit : float
-        Configured maximum number of concurrent requests, whatever the memory [1].
+        Configured maximum number of concurrent requests, regardless of memory [1].
     """
 
     setup: Setup
@@ -252,7 +253,7 @@ class Services:
 
     @property
     def slots_of_blocks(self) -> Array:
-        """Maximum number of concurrent requests if prompts share cache blocks, shape (n,) [1].
+        """Maximum number of concurrent requests if prompts share prefix blocks, shape (n,) [1].
 
         The number of blocks then limits admission.
         """
@@ -265,13 +266,13 @@ class Services:
 
     @cached_property
     def prompts(self) -> PromptTimes:
-        """Prefill times of single prompts by length; arrays of shape (n, 1, m)."""
+        """Prefill times of prompts that run alone, by prompt length; arrays of shape (n, 1, m)."""
         plans = self.plans.column(np.ones((len(self), 1)))
         return PromptTimes.of(self.setup, plans, self.requests, self.speculation)
 
     @property
     def prompt(self) -> Prefill:
-        """Prefill of a single prompt, averaged over prompt lengths; arrays of shape (n, 1)."""
+        """Prefill of a prompt that runs alone, averaged over prompt lengths; arrays of shape (n, 1)."""
         return self.prompts.mean
 
     @property
@@ -280,7 +281,7 @@ class Services:
         return self.slots if self.crowding is None else np.minimum(self.slots, self.crowding.in_flight)
 
     def service(self, index: int) -> Service:
-        """Select one layout."""
+        """Select one layout by its index."""
         plans, slots = self.plans.at((np.array([index]),)), int(self.slots[index])
         return Service(
             self.setup, self.requests, plans, slots, float(self.running[index]),
@@ -289,7 +290,7 @@ class Services:
         )  # fmt: skip
 
     def take(self, indices: Indices) -> Services:
-        """Select layouts."""
+        """Select layouts by index."""
         plans, slots = self.plans.at((indices,)), self.slots[indices]
         crowding = None if self.crowding is None else self.crowding.take(indices)
         states, decoding = (lambda: self.states.take(indices)), (lambda: self._taken(indices))
@@ -310,29 +311,29 @@ class Services:
 
 @dataclass(frozen=True)
 class Service:
-    """One layout that serves the requests of one workload.
+    """Service: one layout that serves the requests of one workload.
 
     Attributes
     ----------
     setup : Setup
         Model, chip, engine and assumptions.
     requests : Requests
-        Lengths.
+        Request lengths and cached tokens.
     plans : Plans
         Layout of the service, shape (1,).
     slots : int
-        Maximum number of concurrent requests whose cache fits [1].
+        Maximum number of concurrent requests whose KV cache fits in memory [1].
     running : float
         Mean concurrency under overload [1].
     steady : callable
         Function that computes :attr:`states` on first use.
     decoding : callable
-        Function that returns batches up to the maximum concurrency [1], and decode steps without prefill [s]; arrays of
+        Function that returns batches up to the maximum concurrency [1], and their decode step times [s]; arrays of
         shape (k,).
     speculation : Speculation or None
         Speculation method.
     slots_of_blocks : int
-        Maximum number of concurrent requests if prompts share cache blocks [1]. The number of blocks then limits
+        Maximum number of concurrent requests if prompts share prefix blocks [1]. The number of cache blocks then limits
         admission.
     """
 
@@ -358,16 +359,16 @@ class Service:
 
     @cached_property
     def completions(self) -> Array:
-        """Rate of completed requests with 1, 2, ... concurrent requests, shape (slots,) [1/s].
+        """Throughput with 1, 2, ... concurrent requests, shape (slots,) [requests/s].
 
-        The rates never decrease with concurrency, because rounding errors of the interpolation are removed.
+        The throughput never decreases with concurrency, because rounding errors of the interpolation are removed.
         """
         rates = self.in_flight.requests_per_second
         return np.asarray(np.minimum(np.maximum.accumulate(rates), rates[-1]))
 
     @cached_property
     def prompt(self) -> Prefill:
-        """Prefill of a prompt with the mean length."""
+        """Prefill of a prompt with the mean length that runs alone."""
         return self.reading(self.requests.new_tokens, self.requests.cached)
 
     @property
@@ -377,22 +378,22 @@ class Service:
 
     @property
     def prefill_seconds(self) -> float:
-        """Prefill time of a single prompt [s]."""
+        """Prefill time of a prompt with the mean length that runs alone [s]."""
         return float(self.prompt.seconds[0])
 
     @property
     def prefill_busy_seconds(self) -> float:
-        """Instance time of a single prompt, while other attention-DP groups wait [s]."""
+        """Instance time of a mean-length prompt that runs alone, while other attention-DP groups wait [s]."""
         return float(self.prompt.busy_seconds[0])
 
     @property
     def most_in_flight(self) -> float:
-        """Mean concurrency under overload, at most the maximum concurrency [1]."""
+        """Mean concurrency under overload; it is at most the maximum concurrency [1]."""
         return min(float(self.slots), self.running)
 
     @cached_property
     def most_requests_per_second(self) -> float:
-        """Capacity of the instance: completed requests at full concurrency [1/s]."""
+        """Capacity of the instance: throughput at maximum concurrency [requests/s]."""
         return float(self.at(self.slots).requests_per_second)
 
     def at(self, concurrency: npt.ArrayLike) -> Steady:
@@ -404,11 +405,11 @@ class Service:
         return np.asarray(np.interp(np.asarray(batch, dtype=float), *self.decoding()))
 
     def reading(self, tokens: float, cached: float = 0.0) -> Prefill:
-        """Prefill of a prompt with ``tokens`` new tokens after ``cached`` tokens, also by the draft model."""
+        """Prefill of ``tokens`` new tokens after ``cached`` tokens, including the prefill of the draft model."""
         return read_prompt(self.setup, self.plans, tokens, cached, self.speculation)
 
     def shared_prefill_seconds(self, prompts: npt.ArrayLike) -> Array:
-        """Instance time per prompt if a number of prompts are processed together, shape (...) [s]."""
+        """Instance time per prompt if ``prompts`` prompts are processed together, shape (...) [s]."""
         requests = self.requests
         share = shared_steps(self.setup, self.plans, requests.new_tokens, requests.cached, prompts)
         return np.reshape(self.prefill_busy_seconds * share, np.shape(prompts))
@@ -425,7 +426,7 @@ class Service:
 
     @cached_property
     def uncached_share(self) -> float:
-        """Prefill time of a mean prompt's new tokens without a cached prefix, divided by the time with it [1]."""
+        """Prefill time of a mean prompt's new tokens without a cached prefix, relative to with the prefix [1]."""
         new, cached = self.requests.new_tokens, self.requests.cached
         if not cached:
             return 1.0
@@ -446,21 +447,21 @@ def every_service(
     grid : InstanceGrid
         Instance sizes and layouts; the batches of the grid are ignored.
     speculation : Speculation, optional
-        Speculation method, on the same chips.
+        Speculation method; a draft model runs on the same chips.
 
     Returns
     -------
     Services
-        Smallest instances first.
+        Services of all layouts that fit, the smallest instances first.
 
     Raises
     ------
     InputError
         If the model does not support the speculation method.
     NothingFitsError
-        If no layout fits the weights and the cache of one request.
+        If the weights and the KV cache of one request fit in memory with no layout.
     TooMuchError
-        If there are too many layouts.
+        If the grid has too many layouts.
     """
     plans = layouts(setup, grid)
     slots = slots_of(setup, plans, speculation)
@@ -481,7 +482,7 @@ def services(
     batches: int | None = None,
     speculation: Speculation | None = None,
 ) -> Services:
-    """Convert given layouts into services, without a check that they fit.
+    """Create a service for each given layout, without a check that the layout fits in memory.
 
     Parameters
     ----------
@@ -490,20 +491,21 @@ def services(
     requests : Requests
         Request lengths and cached tokens.
     plans : Plans
-        Layouts, arrays of shape (n,); their batch is ignored.
+        Layouts, arrays of shape (n,); the batch of the plans is ignored.
     slots : ndarray, shape (n,)
-        Maximum concurrent requests [1]. The limit is reduced to the concurrency that prefill can sustain.
+        Maximum number of concurrent requests [1]. A limit above the concurrency that prefill can sustain is reduced to
+        this concurrency.
     batches : int, optional
-        Number of steady states per layout, in equal ratios from one request to full memory [1]. By default, all layouts
-        use the same batch sizes, and layouts with more memory have additional larger batches.
+        Number of steady states per layout, at batches in equal ratios from one request to full memory [1]. By default,
+        all layouts have the same batches up to their maximum, so layouts with more memory have additional batches.
     speculation : Speculation, optional
-        Speculation method, on the same chips.
+        Speculation method; a draft model runs on the same chips.
     """
     setup = setup.for_role(speculates=speculation is not None)
     slots, chunk = np.minimum(slots, _MOST_SLOTS), setup.assumptions.serving.prefill_chunk
     if chunk and requests.decode_steps > 0.0:
-        # Steps can process this many prompts while one request decodes. More requests can never decode at the same
-        # time.
+        # Number of prompts that steps can process while one request decodes. The number of requests that decode at the
+        # same time cannot be larger.
         groups = prompts_together(setup, plans)
         slots = np.minimum(slots, 1.0 + np.floor(requests.decode_steps * chunk * groups / requests.new_tokens))
     rules = setup.admission
@@ -531,7 +533,7 @@ def states_of(
 ) -> Steady:
     """Steady states of n layouts at given batches [1], shape (n, k).
 
-    The states are computed in portions to limit memory.
+    Layouts are processed in small groups to limit memory.
     """
     states = Steady.stacked([steady(setup, some, requests, speculation) for some in _portions(plans, batches)])
     return states if crowding is None else states.reading_again(crowding.read_again(batches))
@@ -540,23 +542,23 @@ def states_of(
 def _decode_seconds(setup: Setup, plans: Plans, batches: Array, speculation: Speculation | None) -> Array:
     """Time of decode steps of n layouts at given batches [1], shape (n, k) [s].
 
-    With speculation, it is the time of a round divided by its tokens.
+    With speculation, this is the time of a speculation round divided by its tokens per request.
     """
     parts = (decode_steps(setup, some, speculation) for some in _portions(plans, batches))
     return np.concatenate([seconds / tokens for seconds, tokens in parts])
 
 
 def _portions(plans: Plans, batches: Array) -> Iterator[Plans]:
-    """Split layouts with their batches into portions that keep arrays small."""
+    """Yield plans for small groups of layouts with all their batches, so that arrays are small."""
     for start in range(0, len(batches), _TOGETHER):
         rows = np.arange(start, min(start + _TOGETHER, len(batches)))
         yield plans.at((rows,)).column(batches[rows])
 
 
 def _batches(most: Array, count: int | None) -> Array:
-    """Batches in equal ratios from one to each layout's maximum.
+    """Batches in equal ratios from one to each layout's maximum ``most``, shape (n, k) [1].
 
-    The maximum is repeated if other layouts have more batches.
+    If another layout has more batches, the maximum is repeated.
     """
     if count is not None:
         return np.asarray(most[:, None] ** (np.arange(count) / (count - 1.0)))

@@ -1,4 +1,4 @@
-"""Mean and percentiles of a latency, computed on demand."""
+"""Mean and percentiles of a latency; percentiles are computed when they are looked up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from inference_econ.errors import InputError
 from inference_econ.formulas import queueing
 from inference_econ.inputs.workload import percentiles
 
-#: Default statistics of results.
+#: Statistics of latencies that results show by default.
 STATISTICS = (percentiles.MEAN, "p50", "p90", "p99")
 
 
@@ -22,14 +22,14 @@ STATISTICS = (percentiles.MEAN, "p50", "p90", "p99")
 class Statistics(Mapping[str, float]):
     """Mean and percentiles of a time, by name [s].
 
-    All names from ``mean`` and ``p1`` to ``p99.9`` can be looked up; iteration covers :data:`STATISTICS`.
+    Valid names are ``mean`` and percentiles from ``p1`` to ``p99.9``. Iteration yields the names in :data:`STATISTICS`.
 
     Attributes
     ----------
     mean : float
         Mean [s].
     quantile : callable
-        Function from a share of the requests [1] to the quantile [s].
+        Function: probability [1] -> quantile of the time [s].
     """
 
     mean: float
@@ -58,7 +58,7 @@ class _Sample:
 
     @cached_property
     def ascending(self) -> Array:
-        """Values in ascending order, cached because :func:`numpy.quantile` is three times slower per share."""
+        """Values in ascending order, cached because :func:`numpy.quantile` is three times slower per quantile."""
         return np.sort(self.values)
 
     def __call__(self, share: float) -> float:
@@ -79,19 +79,19 @@ def _of_constant(seconds: float, _share: float) -> float:
 
 
 def listed(times: Mapping[str, float], *further: str) -> dict[str, float]:
-    """Default statistics and additional ones by name, in order [s]."""
+    """Times by name of the statistic, in display order: default statistics and additional percentiles [s]."""
     return {name: times[name] for name in percentiles.in_order({*times, *further})}
 
 
 def of_sample(times: Array) -> Statistics:
-    """Statistics of equally likely times, shape (n,) [s]; NaN without times."""
+    """Statistics of equally likely times, shape (n,) [s]; NaN if the sample is empty."""
     if not times.size:
         return of_constant(math.nan)
     return of_constant(math.inf) if np.isinf(times).any() else Statistics(float(times.mean()), _Sample(times))
 
 
 def of_mixture(values: Array, weights: Array) -> Statistics:
-    """Statistics of weighted times [s], with weights [1] of shape (n,)."""
+    """Statistics of times [s] with weights [1], both of shape (n,)."""
     return Statistics(float(values @ weights / weights.sum()), partial(_of_mixture, values, weights))
 
 

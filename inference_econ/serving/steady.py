@@ -1,4 +1,4 @@
-"""Steady state of continuous batching: TTFT, TPOT and throughput from step times."""
+"""Compute steady states of continuous batching: TTFT, TPOT and throughput from step times."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from inference_econ.serving.prefill_interference import (
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """Instance at a constant concurrency; every array has shape (...).
+    """Steady state of an instance at a constant concurrency, in arrays of shape (...).
 
     Attributes
     ----------
     batch : ndarray
-        Decode batch as one of its requests sees it, with the request itself [1].
+        Mean decode batch at a step of a given request, including this request [1].
     concurrency : ndarray
         Number of concurrent requests, including requests in prefill [1].
     ttft_seconds, tpot_seconds : ndarray
@@ -53,19 +53,19 @@ class Steady:
     requests_per_second : ndarray
         Completed requests [1/s].
     decode_seconds : ndarray
-        Time of a decode step without prefill [s]; with speculation, the time of a round divided by its tokens.
+        Time of a decode step without prefill [s]; with speculation, time of a round divided by its tokens per request.
     prefill_share : ndarray
         Share of the instance's time that prefill takes [1].
     apart_share : ndarray
-        Value of ``prefill_share`` if decode and prefill tokens never shared a step [1].
+        Share of the instance's time that prefill would take if no step had both decode and prefill tokens [1].
     follow_share : ndarray
-        Mean number of prompts that arrive during a prefill and delay other prompts [1].
+        Mean number of prompts that arrive during the prefill of a prompt and wait for this prompt [1].
     queue_seconds, running_seconds : ndarray
-        Mean values of the random parts of the TTFT: earlier prompts, and the remaining time of the running step [s].
+        Mean wait for earlier prompts, and mean remaining time of the running step on arrival; parts of the TTFT [s].
     beside_seconds : ndarray
         Decode time in each step that also processes a chunk [s]; 0 if decoding pauses for prefill.
     prompts : PromptTimes
-        Prefill times of single prompts, by length.
+        Prefill times of prompts that run alone, by prompt length.
     """
 
     batch: Array
@@ -84,12 +84,12 @@ class Steady:
 
     @property
     def prefill(self) -> Prefill:
-        """Prefill of one prompt, averaged over lengths."""
+        """Prefill of a prompt that runs alone, averaged over prompt lengths."""
         return self.prompts.mean
 
     @property
     def fixed_seconds(self) -> Array:
-        """TTFT of the average prompt, without earlier prompts and without the rest of the running step [s]."""
+        """TTFT of the average prompt, without the waits for earlier prompts and for the end of the running step [s]."""
         return self.ttft_seconds - self.queue_seconds - self.running_seconds
 
     @property
@@ -103,19 +103,19 @@ class Steady:
         return replace(self._mapped(lambda values: values[index]), prompts=self.prompts.take(index))
 
     def among(self, chosen: Indices) -> Steady:
-        """Select states of one layout by index; arrays of shape (k,)."""
+        """Select steady states of one layout by index, as arrays of shape (k,)."""
         return self._mapped(lambda values: values[chosen])
 
     @classmethod
     def stacked(cls, parts: Sequence[Steady]) -> Steady:
-        """Concatenate states of shape (n, k) along the layouts; at least one part is needed."""
+        """Concatenate states of shape (n, k) along the layout axis; at least one part is required."""
         if len(parts) == 1:
             return parts[0]
         together = parts[0]._mapped(lambda *values: np.concatenate(values), *parts[1:])
         return replace(together, prompts=PromptTimes.stacked([part.prompts for part in parts]))
 
     def joined(self, other: Steady) -> Steady:
-        """Append states of the same layouts to these states of shape (n, k)."""
+        """Append states of the same layouts, in arrays of shape (n, k), along the batch axis."""
         return self._mapped(lambda *values: np.concatenate(values, axis=1), other)
 
     def at(self, concurrency: npt.ArrayLike) -> Steady:
@@ -129,8 +129,8 @@ class Steady:
         Returns
         -------
         Steady
-            States of shape (...); the given states have shape (k,) in ascending order. Positive fields are interpolated
-            as powers of the concurrency.
+            States of shape (...). Positive fields are interpolated as powers of the concurrency, between states of
+            shape (k,) that ascend in concurrency.
         """
         flight, flights = np.log(np.asarray(concurrency, dtype=float)), np.log(self.concurrency)
         by_field: dict[int, Array] = {}
@@ -146,19 +146,20 @@ class Steady:
         return self._mapped(between)
 
     def of_each_at(self, concurrency: float) -> Steady:
-        """States of each of n layouts at a concurrency [1], shape (n, 1); see :meth:`at`."""
+        """Interpolate the states of each of n layouts at a concurrency [1], shape (n, 1); see :meth:`at`."""
         first, *others = (self.take(index).at(concurrency) for index in range(len(self.batch)))
         return replace(first._mapped(lambda *values: np.stack(values)[:, None], *others), prompts=self.prompts)
 
     def without_prompts(self, steps: float, taken_seconds: float = 0.0) -> Steady:
-        """States of a decode instance at the same batch sizes. Requests arrive with their prompts processed.
+        """States of a decode instance at the same batch sizes, whose requests arrive after prefill on another instance.
 
         Parameters
         ----------
         steps : float
             Decode steps per request [1].
         taken_seconds : float
-            Minimum instance time per request, for example the time that a KV-cache transfer occupies the links [s].
+            Minimum instance time per request, for example the time for which a KV-cache transfer occupies the links
+            [s].
 
         Returns
         -------
@@ -186,7 +187,7 @@ class Steady:
         )
 
     def reading_again(self, more: Array) -> Steady:
-        """States at the same concurrency, if ``more`` tokens per prompt token are recomputed, shape (...) [1]."""
+        """Steady states if preemption causes recomputation of ``more`` tokens per prompt token, shape (...) [1]."""
         cycle = self.concurrency / self.requests_per_second
         longer = 1.0 + self.prefill_share * more
         rate = self.concurrency / (self.ttft_seconds + (cycle - self.ttft_seconds) * longer)
@@ -201,17 +202,17 @@ class Steady:
         )
 
     def or_better(self, other: Steady, possible: npt.NDArray[np.bool_]) -> Steady:
-        """Replace states by alternatives with the same batches.
+        """Replace states by the states ``other``, where these complete more requests at the same batch.
 
-        Batches ascend along the last axis. Replacement starts at the first alternative that completes more requests.
-        Later states are also replaced, because a server would not return to the slower alternative.
+        Batches ascend along the last axis. Replacement starts at the first batch with a higher throughput. States at
+        larger batches are also replaced, because a server would not change its schedule back.
         """
         better = possible & (other.requests_per_second > self.requests_per_second)
         better = np.logical_or.accumulate(better, axis=-1)
         return self._mapped(lambda values, others: np.asarray(np.where(better, others, values)), other)
 
     def _mapped(self, change: Callable[..., Array], *others: Steady) -> Steady:
-        """Apply a function to every array of these and other states; ``prompts`` does not change."""
+        """Apply a function to each array field of these states and of ``others``; keep the field ``prompts``."""
         states = (self, *others)
         arrays = {name: change(*(getattr(state, name) for state in states)) for name in _ARRAYS}
         return replace(self, **arrays)  # type: ignore[arg-type]
@@ -222,26 +223,26 @@ _ARRAYS = tuple(field.name for field in fields(Steady) if field.name != "prompts
 
 
 def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculation | None = None) -> Steady:
-    """Compute steady states of continuous batching from the decode batch.
+    """Compute steady states of continuous batching for given decode batches.
 
     Parameters
     ----------
     setup : Setup
         Model, chip, engine and assumptions, at the mean context of the requests (:attr:`Requests.mean_context`).
     plans : Plans
-        Deployments, shape (...). The batch is the number of requests in a decode step as one of these requests sees it,
-        with the request itself. Batches ascend along the last axis. Attention-DP groups without a sequence also take
+        Deployments, shape (...). The batch is the mean number of requests in a decode step of a given request,
+        including this request. Batches ascend along the last axis. Attention-DP groups without a sequence also take
         part in each step, without work.
     requests : Requests
         Request lengths and cached tokens.
     speculation : Speculation, optional
-        Speculation method. Rounds with the best draft length for each batch replace the decode steps.
+        Speculation method. Speculation rounds with the fastest draft length for each batch replace the decode steps.
 
     Returns
     -------
     Steady
         Latencies and throughput of the steady states. With speculation, ``decode_seconds`` is the time of a round
-        divided by its tokens.
+        divided by its tokens per request.
 
     Raises
     ------
@@ -250,23 +251,25 @@ def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculat
 
     Notes
     -----
-    While a request decodes, each of the B - 1 other requests ends once per ``decode_steps`` steps. A new request then
-    starts with its prefill. Decoding either pauses for this prefill, or its chunks extend the steps; the mean is the
-    same in both cases. A step thus takes T(B) + (B - 1) / decode_steps x P.
+    While a request decodes in a batch of B, each of the B - 1 other requests ends once per ``decode_steps`` steps. A
+    new request then starts with its prefill. Decoding pauses for this prefill, or its chunks extend the decode steps;
+    the mean effect is equal. A decode step thus takes T(B) + (B - 1) / decode_steps x P. T(B) is the step time without
+    prefill, and P is the time that a prompt adds.
 
-    If prompts share steps with decoding, P is the larger of their GPU time and the remaining CPU launch time; see
+    If prompts share steps with decoding, P is the larger of their GPU time and their CPU launch time; see
     :func:`inference_econ.serving.prefill_interference.chunked_steps`. Prompts that start in the same step are processed
-    together, which reduces the time of each (:func:`inference_econ.engine.prefill.shared_steps`). If decoding pauses
-    for prefill, this reduction applies when more than one prompt starts per step on average.
+    together, which reduces the time per prompt (:func:`inference_econ.engine.prefill.shared_steps`). If decoding pauses
+    for prefill, this reduction applies if more than one prompt starts per step on average.
 
-    The concurrency follows from the share of its time that a request decodes. An arriving request finds the state of an
-    instance with one request less (Reiser and Lavenberg, 1980). Utilization is at most 1. A new prompt waits for the
-    rest of the running step and for earlier prompts; see :func:`inference_econ.serving.prefill_interference.waits`.
+    The concurrency follows from the share of time that a request spends in decoding. An arriving request finds the
+    state of an instance with one request less (Reiser and Lavenberg, 1980). Utilization is at most 1. A new prompt
+    waits for the end of the running step and for earlier prompts; see
+    :func:`inference_econ.serving.prefill_interference.waits`.
 
     With speculation, (osl - 1) / V rounds of V tokens replace osl - 1 steps. The prefill time does not change, so its
-    part per token stays (B - 1) / (osl - 1) x P. The draft model processes every prompt as well, because it may start
-    to draft as soon as the batch is small. A new prompt waits for the rest of a full round. Surplus tokens of the last
-    round are ignored, because outputs are long compared with drafts.
+    part per token is still (B - 1) / (osl - 1) x P. The draft model also processes every prompt, because drafting may
+    start as soon as the batch is small. A new prompt waits for the end of a full round. Surplus tokens of a request's
+    last round are ignored, because outputs are long compared with drafts.
     """
     batches = _batches(setup, plans, requests, speculation)
     reading, groups = batches.reading, batches.groups
@@ -296,20 +299,20 @@ def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculat
 
 
 def _batches(setup: Setup, plans: Plans, requests: Requests, speculation: Speculation | None) -> Batches:
-    """Times of decode steps and prompts, on plans of shape (...)."""
+    """Compute the times of decode steps and prompts that determine steady states, on plans of shape (...)."""
     size = np.broadcast_to(plans.batch, plans.shape)
     decode, tokens = decode_steps(setup, replace(plans, batch=size), speculation)
     prompts, parts = PromptTimes.of(setup, plans, requests, speculation), Parts.of(setup, requests)
     if not setup.assumptions.serving.prefill_chunk:
         shared = SharedWork.of(setup, plans, requests)
         return Batches(setup, requests, size, decode, tokens, prompts, parts, shared, np.zeros(decode.shape))
-    # CPU time of prefill next to decoding is part of the shared steps.
+    # ``shared`` excludes CPU time, because the model of shared steps adds it.
     free = unhindered(setup)
     shared = SharedWork.of(free, plans, requests)
-    # Time that a step saves because decode and prefill read weights once. It assumes the usual number of prompts.
+    # Time that a step saves because decode and prefill share one read of the weights, for the mean number of prompts.
     full, stages = replace(plans, batch=np.maximum(size, plans.pp)), plans.pp
     begun = parts.number * (full.batch - 1.0) / np.maximum(requests.decode_steps / tokens, 1.0)
-    # Mean over the steps with prompts.
+    # Mean number of prompts over the steps that have prompts.
     usual = np.where(begun > 0.0, begun / np.maximum(-np.expm1(-begun), 1e-12), 1.0) / stages
     together = np.broadcast_to(np.clip(usual, 1.0, parts.most * shared.groups[..., 0]), full.shape)
     alone = (shared.alone * shared.at(together[..., None]))[..., 0]
@@ -319,7 +322,7 @@ def _batches(setup: Setup, plans: Plans, requests: Requests, speculation: Specul
 
 
 def decode_steps(setup: Setup, plans: Plans, speculation: Speculation | None) -> tuple[Array, Array]:
-    """Time of a decode step, or of a round with the best draft length [s], and number of its tokens per request [1]."""
+    """Time of a decode step, or of a round with the fastest draft length [s], and tokens per request and step [1]."""
     if speculation is None:
         # Every pipeline stage has at least one sequence.
         batch = np.maximum(plans.batch, plans.pp)
@@ -330,28 +333,28 @@ def decode_steps(setup: Setup, plans: Plans, speculation: Speculation | None) ->
 
 
 class _Reading(NamedTuple):
-    """Prefill time in decode steps, and waits of a new prompt; every array has shape (...) [s]."""
+    """Prefill time in decode steps, and waits of a new prompt, in arrays of shape (...) [s]."""
 
     added: Added
     """Time that each prompt adds to steps."""
     own: Array
-    """Time of a prompt in its own steps, with other prompts and decoding in these steps."""
+    """Duration of the steps that process a prompt, including other prompts and decoding in these steps."""
     idle: Array
-    """Time in which the GPUs wait for the CPU."""
+    """Time during a prompt's prefill in which the GPUs wait for the CPU."""
     ahead: Array
     """Mean wait for earlier prompts."""
     step: Array
-    """Duration of the step that is running when a prompt arrives, with the prompts in this step."""
+    """Duration of the step that is running when a prompt arrives, including prefill in this step."""
     following: Array
-    """Time by which one prompt delays another, in the same step or in the queue."""
+    """Time by which one prompt delays another prompt, in the same step or in the queue."""
     beside: Array
     """Decode time in each step that also processes a chunk."""
     chance: Array | None = None
-    """Probability that a prompt must wait for its turn, if prompts take turns [1]."""
+    """Probability that a prompt waits for earlier prompts, if each step processes at most one prompt [1]."""
 
 
 def _in_turns(batches: Batches, added: Added, own: Array, idle: Array, decoding: Array, turn: Array) -> _Reading:
-    """Waits of prompts if no two are processed together; ``turn`` is the processing time of each [s]."""
+    """Waits if each step processes at most one prompt per group; ``turn`` is the processing time of a prompt [s]."""
     chunked = bool(batches.setup.assumptions.serving.prefill_chunk)
     ahead, chance = waits(batches, turn, added, beside_decoding=chunked)
     # The wait is at most the time of all other prompts.
@@ -361,12 +364,13 @@ def _in_turns(batches: Batches, added: Added, own: Array, idle: Array, decoding:
 
 
 def _state(batches: Batches, reading: _Reading) -> Steady:
-    """Steady state that results from the times of decode steps and prompts; see :func:`steady`."""
+    """Compute the steady state from the times of decode steps and prompts; see :func:`steady`."""
     setup, requests, prompt, decode = batches.setup, batches.requests, reading.added.mean, batches.decode
     answer, begun, parts = batches.answer_seconds(prompt), batches.begun, batches.parts.number
     running = batches.company * np.minimum(reading.step, decode + batches.others * prompt) / 2.0
-    # Excludes earlier prompts and the rest of the running step. Steps that were scheduled before the arrival contain
-    # other prompts too. If prompts are processed one at a time, these are earlier prompts.
+    # ``fixed`` excludes the waits for earlier prompts and for the end of the running step. Steps that were scheduled
+    # before the arrival may also process other prompts. If prompts are processed one at a time, these are already
+    # included as earlier prompts.
     fixed = reading.own + reading.idle + request_seconds(setup, requests.cached)
     if requests.decode_steps > 0:
         prepared = decode + begun * prompt if several_fit(setup, requests) else decode

@@ -1,7 +1,7 @@
-"""Scenarios, comparisons, and reproductions of other publications.
+"""Scenario files, comparisons of frontiers, and reproductions of published tables and figures.
 
-The package runs scenario files (``scenario``, ``settings``, ``results``) and compares frontiers. ``exhibits`` shows
-results next to published values. Packages import the modules of ``studies`` directly.
+``scenario``, ``settings`` and ``results`` run scenario files, and ``compare`` compares frontiers. ``exhibits`` shows
+results next to published values. Other packages import the modules of ``studies`` directly.
 """
 
 import lazy_loader

@@ -20,62 +20,62 @@ from inference_econ.records.sources import source_records
 from inference_econ.studies.results import Result, common_speeds
 from inference_econ.studies.scenario import run
 
-#: Smallest probability of being the cheapest with which a series is listed as a rival [1].
+#: Smallest probability of being cheaper than the cheapest frontier with which another frontier is a rival [1].
 _MAY_BE = 0.2
 
 
 @dataclass(frozen=True)
 class Winner:
-    """Cheapest series at a speed, and the probability that it is cheaper than others."""
+    """Cheapest of several compared frontiers at a speed, with its rivals."""
 
     speed: float
     """Speed of one user [tokens/s]."""
     label: str
-    """Label of the cheapest series."""
+    """Label of the cheapest frontier."""
     second: str
-    """Label of the second cheapest series."""
+    """Label of the second cheapest frontier."""
     chance: float | None
-    """Probability that the first series is cheaper than the second [1]; None if unknown."""
+    """Probability that the cheapest frontier is cheaper than the second cheapest [1]; None if unknown."""
     rivals: tuple[str, ...]
-    """Labels of all series that are the cheapest with a probability of at least :data:`_MAY_BE`."""
+    """Labels of frontiers that are cheaper than the cheapest with a probability of at least :data:`_MAY_BE`."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Comparison(Result):
-    """Frontiers of several series. The comparison is a :class:`.results.Result` that also names the cheapest series."""
+    """Comparison of frontiers: a :class:`.results.Result` that also names the cheapest frontier at each speed."""
 
     page = "report.questions.compare:ComparisonPage"
 
     @property
     def about(self) -> str:
-        """Labels of the series."""
+        """Labels of the compared frontiers, as one text."""
         return ", ".join(self.labels)
 
     @property
     def labels(self) -> list[str]:
-        """Labels of the series, in the requested order."""
+        """Labels of the compared frontiers, in the requested order."""
         return [series.label for series in getattr(self.scenario.ask, "series", ())]
 
     @property
     def bounds(self) -> list[str]:
-        """Labels of series with costs that are only lower bounds.
+        """Labels of the frontiers whose costs are only lower bounds.
 
-        For these series, no similar server was measured, or no engine supports the layouts.
+        Costs are lower bounds if no server with the GPU was measured, or if no engine supports the layouts.
         """
         fronts = {curve.label: curve.frontier for curve in self.curves if isinstance(curve.frontier, ServiceFrontier)}
         return [label for label, front in fronts.items() if front.setup.is_bound or lacks_engine(front.setup)]
 
     @property
     def speeds(self) -> list[float]:
-        """Round speeds that API providers offer, from the slowest to the fastest point [tokens/s per user]."""
+        """Round speeds in the range that API providers offer and that the frontiers cover [tokens/s per user]."""
         return common_speeds([curve.tokens_per_second for curve in self.curves])
 
     def winners(self, speeds: Sequence[float]) -> list[Winner]:
-        """Return the cheapest series at each speed that at least two series reach.
+        """Return the cheapest frontier at each speed that at least two frontiers reach.
 
-        The list is empty if the requests of the series differ. Lower bounds are not ranked together with fitted,
-        supported series. Different kinds of prices are not ranked together either: only series with the first kind
-        (:attr:`inference_econ.inputs.prices.HourPrice.order`) are.
+        The list is empty if the frontiers have different requests. Frontiers with lower-bound costs (:attr:`bounds`)
+        are ranked only if all frontiers have lower-bound costs. Only frontiers with the preferred kind of price
+        (:attr:`inference_econ.inputs.prices.HourPrice.order`) are ranked.
 
         Parameters
         ----------
@@ -101,9 +101,9 @@ class Comparison(Result):
         return best
 
     def record(self, speeds: Sequence[float] | None = None, costs: Sequence[float] = ()) -> dict[str, Any]:
-        """Return each series with its points, its values at some speeds and costs, and its preferred point.
+        """Return each frontier as plain data, with its costs at some speeds and its fastest points at some costs.
 
-        A series that failed has the reason instead.
+        If no deployment of a frontier is feasible, its entry has the reason instead.
 
         Parameters
         ----------
@@ -144,7 +144,7 @@ class Comparison(Result):
         }
 
     def records(self) -> list[dict[str, Any]]:
-        """Return one record per point of each series; a series that does not fit has one record with the reason."""
+        """Return one record per point of each frontier; a frontier without points has one record with the reason."""
         points = [
             {**row, "usd_per_gpu_hour": price.get("usd_per_gpu_hour"), "price_kind": price.get("kind"), "reason": ""}
             for curve in self.curves
@@ -156,16 +156,16 @@ class Comparison(Result):
         return [*points, *({"series": label, "reason": reason} for label, reason in self.missing.items())]
 
     def to_frame(self, *, drawn: bool = True) -> Frame:
-        """All points of all series, as unrounded rows. A series that does not fit has one row with the reason."""
+        """Return a data frame with one row per record of :meth:`records`, unrounded."""
         del drawn  # the table shows the same points
         return frame_of(self.records())
 
 
 #: A name, or several names to compare.
 Names = str | Sequence[str]
-#: Price of a GPU [USD/h]. As text, it is a kind of price or a price per node.
+#: Price of a GPU [USD/h]; a text is a kind of price (``on_demand``) or a price per node (``23.60/node``).
 Rate = float | str
-#: Settings that may be lists to compare, in addition to models and hardware.
+#: Settings that may be lists of values to compare, in addition to models and hardware.
 _COMPARED = ("weights", "activations", "kv", "assumptions", "engine", "context", "isl", "osl")
 
 
@@ -178,37 +178,37 @@ def compare(
     progress: Progress | None = None,
     **settings: Any,
 ) -> Comparison:
-    """Compute the frontiers of all combinations of the inputs, and of further series (``inference_econ.compare``).
+    """Compute one frontier per combination of the inputs, and additional frontiers (``inference_econ.compare``).
 
     Parameters
     ----------
     models, hardware : str or sequence of str
         Names or paths of models, and of GPUs.
     price : float or str, or mapping of str to these, optional
-        Price of one GPU [USD/h], of a node (``23.60/node``), or a kind of price (``on_demand``). One price applies to
-        all hardware; a mapping has a price by name. ``alike`` selects prices from one source. By default, each GPU has
-        its default price.
+        Price of one GPU [USD/h], of a node (``23.60/node``), or a kind of price (``on_demand``). A single price applies
+        to all hardware; a mapping has one price by hardware name. ``alike`` selects prices from one source. By default,
+        each GPU has its default price.
     series : mapping of str to Settings, optional
-        Additional series by label. Additional series inherit the common settings. Lists in their settings give one
-        series per value.
+        Settings of additional frontiers by label, which override the common settings. A list of values in these
+        settings gives one frontier per value.
     progress : callable, optional
-        Receives the completed share of the work.
+        Function that receives the completed share of the work [1] and the current step.
     **settings
-        Fields of :class:`inference_econ.inputs.scenario_kinds.Settings`, for all series. The following may be lists to
-        compare: number formats (``weights``, ``activations``, ``kv``), ``assumptions``, ``engine``, and lengths
-        (``context``, ``isl``, ``osl``).
+        Fields of :class:`inference_econ.inputs.scenario_kinds.Settings`, for all frontiers. These fields may be lists
+        of values to compare: number formats (``weights``, ``activations``, ``kv``), ``assumptions``, ``engine``, and
+        lengths (``context``, ``isl``, ``osl``).
 
     Returns
     -------
     Comparison
-        Result with one curve per series. ``missing`` lists the series that do not fit, with the reason.
+        Result with one curve per frontier. ``missing`` has the reason for each frontier without a feasible deployment.
 
     Raises
     ------
     InputError
         If a name or setting is invalid, or there is nothing to compare.
     NothingFitsError
-        If no series fits.
+        If no frontier has a feasible deployment.
 
     Examples
     --------
@@ -228,7 +228,7 @@ def asked_scenario(
     series: Mapping[str, Settings] | None,
     settings: Mapping[str, Any],
 ) -> Scenario:
-    """Scenario of the kind ``frontier``, which :func:`compare` runs.
+    """Build the scenario of kind ``frontier`` that :func:`compare` runs.
 
     Raises
     ------
@@ -273,7 +273,7 @@ def asked_scenario(
 
 
 def _values(value: object) -> list[Any]:
-    """Values of an axis: one, several or none."""
+    """List of the values of a compared input; a single value becomes a list, and None an empty list."""
     if value is None:
         return []
     return list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
@@ -282,9 +282,9 @@ def _values(value: object) -> list[Any]:
 def _product(
     axes: Mapping[str, Sequence[Any]], rates: Mapping[str, Rate], label: str = "", own: Mapping[str, Any] | None = None
 ) -> list[dict[str, object]]:
-    """Combinations of the axes that have several values, labelled by the values that differ.
+    """Create one settings mapping per combination of compared values; its label names these values.
 
-    Combinations include the series' own settings.
+    Each combination includes the settings ``own``, and its label starts with ``label``.
     """
     several = {name: values for name, values in axes.items() if len(values) > 1}
     combined: list[dict[str, object]] = []
@@ -300,7 +300,7 @@ def _product(
 
 
 def _short(axis: str, value: str | float) -> str:
-    """Short label of a value: a length with the name of its axis, or the last part of a path."""
+    """Short label of an input value: a number with its input's name, or the name of a file without extension."""
     if not isinstance(value, str):
         return f"{axis} {value:g}"
     return PurePath(value).stem if value.endswith((".yaml", ".yml", ".json")) else value

@@ -1,6 +1,6 @@
-"""Tables and charts of numbers, next to the values that a publication printed.
+"""Tables and charts of reproduced numbers, next to the values that a publication printed.
 
-Scenarios without frontiers return :class:`CellTable` and :class:`Chart`. Both classes contain everything that display
+Scenarios without frontiers return :class:`CellTable` and :class:`Chart`. Both classes contain all data that the display
 code needs.
 """
 
@@ -19,13 +19,13 @@ class Cell:
     """Published cell of a table, with the reproduced value."""
 
     item: str
-    """Scenario."""
+    """Name of the scenario."""
     row: str
-    """Series."""
+    """Row of the published table."""
     column: str
-    """Column."""
+    """Column of the published table."""
     printed: str
-    """Published text of the cell, with its digits."""
+    """Published value as text, with the published number of digits."""
     ours: float
     """Reproduced value, unrounded."""
 
@@ -38,7 +38,7 @@ class Cell:
 
     @property
     def note(self) -> str:
-        """Note about the rounding of the publication, or about the reason for a difference."""
+        """Note about double rounding in the publication, or about a difference from the published value."""
         ours, off = self.ours, off_by(self.ours, self.printed)
         if like(ours, self.printed) == self.printed:
             return ""
@@ -53,14 +53,14 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class CellRow:
-    """One row of numbers."""
+    """Row of a table, with its names, values and published values."""
 
     names: tuple[str | int, ...]
     """Name of the row; one entry per name column."""
     values: tuple[float | str, ...]
-    """Values of the row, one per value column: numbers, or texts where a number is missing."""
+    """Values of the row, one per value column: a number, or a text where a number is missing."""
     printed: Mapping[str, str] = field(default_factory=dict)
-    """Published texts by value column, with the published digits."""
+    """Published values as text with their published digits, by value column."""
 
     @property
     def label(self) -> str:
@@ -75,20 +75,20 @@ class CellTable:
     title: str
     """Title."""
     names: tuple[str, ...]
-    """Headings of the name columns."""
+    """Headings of the columns that name a row."""
     columns: tuple[str, ...]
     """Headings of the value columns, with units."""
     rows: tuple[CellRow, ...]
-    """Rows with one entry per column."""
+    """Rows of the table."""
     notes: tuple[str, ...] = ()
     """Notes below the table."""
     errors: bool = False
     """True to show the difference from each published value.
 
-    Used for publications that no cost model reproduces to all digits.
+    Differences are shown for publications that no cost model reproduces to all digits.
     """
     subject: str = ""
-    """Subject of all rows. The notes about compared cells contain it."""
+    """Subject of all rows, for example a model; notes about differences from published values contain the subject."""
 
     def cells(self, item: str) -> list[Cell]:
         """Published cells, each with the reproduced value."""
@@ -121,7 +121,7 @@ class ChartLine:
     points: bool = False
     """True to draw points instead of a line."""
     beside: str = ""
-    """For points, the label of the line whose color they have."""
+    """Label of the line whose color the points have, if ``points`` is True."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +135,11 @@ class Chart:
     y_label: str
     """Label of the y axis, with its unit."""
     lines: tuple[ChartLine, ...]
-    """Lines. Lines with the same label have the same color in all charts of a result."""
+    """Lines of the chart. Lines with the same label have the same color in all charts of a result."""
     logarithmic: str = "xy"
     """Logarithmic axes: "" for none, "x", "y" or "xy"."""
     marks: Mapping[str, float] = field(default_factory=dict)
-    """Positions of vertical lines, by label in the legend."""
+    """Horizontal positions of vertical lines, by label in the legend."""
 
     def record(self) -> dict[str, object]:
         """The chart as plain data; gaps are None."""
@@ -151,7 +151,7 @@ class Chart:
 
 
 def like(value: float, printed: str | None) -> str:
-    """Format a number with as many decimals as the published one, or with three digits."""
+    """Format a number with as many decimals as the published number; without one, with three significant digits."""
     if printed is None:
         return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
     return str(_rounded(value, _decimals(printed)))
@@ -175,8 +175,8 @@ class Compared:
     """Result that consists of tables and charts."""
 
     tables: tuple[CellTable, ...]
-    """Tables, with published values."""
+    """Tables of the result, with published values."""
     charts: tuple[Chart, ...]
-    """Charts."""
+    """Charts of the result."""
     basis: tuple[object, ...]
-    """Setups or specifications on which the numbers are based."""
+    """Setups or specification files from which the numbers are computed."""

@@ -1,4 +1,4 @@
-"""Cost of every layout at every user speed; costs between batches are interpolated."""
+"""Curves of cost against user speed for every layout; the cost between two batches is interpolated."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ LayoutKey = tuple[float, ...]
 
 
 class CheapestLayouts(NamedTuple):
-    """Cheapest deployment at a speed. If no deployment is as fast, its fields are NaN or None."""
+    """Cheapest deployment at a user speed; the fields are NaN or None if every deployment is slower."""
 
     dollars: float = np.nan
     """Cost [USD per 1e6 output tokens]."""
     layout: LayoutKey | None = None
-    """Key of the layout, as text."""
+    """Key of the layout."""
     concurrency: float = np.nan
     """Number of concurrent requests of an instance [1]."""
 
 
 class FixedLayout(NamedTuple):
-    """Deployment with a fixed layout and a fixed concurrency; NaN if it is not feasible."""
+    """Speed, cost and TTFT of a fixed layout at a fixed concurrency; NaN if the concurrency is not feasible."""
 
     tokens_per_second: float = np.nan
     """Speed of one user [tokens/s]."""
@@ -51,15 +51,15 @@ class FixedLayout(NamedTuple):
 
 
 class _States(NamedTuple):
-    """States of layouts, shape (n, k).
+    """Points (operating states) of n layouts at k batches each, in arrays of shape (n, k).
 
-    A row has the states of one layout in interpolation order; NaN if not feasible.
+    Each row has the points of one layout in interpolation order. Values are NaN where a point is not feasible.
     """
 
     keys: Sequence[LayoutKey]
     """Key of the layout in each row.
 
-    Empty on the published study's grid, which has continuous instance sizes.
+    No keys exist on the published study's grid, because its instance sizes are continuous.
     """
     speeds: Array
     """Speed of one user [tokens/s]."""
@@ -72,23 +72,24 @@ class _States(NamedTuple):
 
 
 class CostCurves(ABC):
-    """Cost as a function of speed, for all layouts.
+    """Curves of cost as a function of user speed, for all layouts.
 
-    Between two states of a layout, cost is a power function of speed.
+    Between two adjacent points of a layout, the cost is a power function of speed.
     """
 
     @abstractmethod
     def states(self, layout: LayoutKey | None = None) -> _States:
-        """States of all layouts, or of one layout."""
+        """Points (operating states) of all layouts, or of one layout."""
 
     @abstractmethod
     def seen(self, layout: LayoutKey) -> tuple[Array, Sequence[Array]]:
-        """Concurrency of a layout's states, and the fields of :class:`FixedLayout` at each; shape (k,)."""
+        """Concurrency at each feasible point of a layout, and the fields of :class:`FixedLayout`, shape (k,) each."""
 
     def cheapest(self, speed: float, layout: LayoutKey | None = None) -> CheapestLayouts:
-        """Lowest cost at a user speed or above [tokens/s], for all layouts or for one layout.
+        """Find the lowest cost with at least a user speed [tokens/s], among all layouts or for one layout.
 
-        If all states of a layout are faster, its cheapest state is used. Costs between two states are interpolated.
+        If all points of a layout are faster than ``speed``, the cheapest point is used. Costs between two points are
+        interpolated.
         """
         states = self.states(layout)
         cheapest = pareto.least_from(states.speeds, states.dollars, speed)
@@ -102,14 +103,14 @@ class CostCurves(ABC):
         return CheapestLayouts(dollars, states.keys[row] if states.keys else (size,), flight)
 
     def fastest(self, dollars: float) -> float:
-        """Highest user speed [tokens/s] at a cost [USD per 1e6 output tokens]; NaN if no deployment is as cheap."""
+        """Highest user speed [tokens/s] up to a cost [USD per 1e6 output tokens]; NaN if all deployments cost more."""
         speeds, costs = self.states().speeds, self.states().dollars
         whole, between = np.where(costs <= dollars, speeds, np.nan), pareto.crossed(costs, speeds, dollars)
         best = max(float(values[np.isfinite(values)].max(initial=-np.inf)) for values in (whole, between))
         return best if best > 0.0 else np.nan
 
     def held(self, layout: LayoutKey, concurrency: float) -> FixedLayout:
-        """Speed and cost of a layout at a given concurrency of a decode instance [1]."""
+        """Speed, cost and TTFT of a layout at a given concurrency of a decode instance [1]."""
         flights, values = self.seen(layout)
         # The tolerance keeps the last state if rounding makes the concurrency slightly larger.
         if not flights.size or concurrency > flights.max() * (1.0 + 1e-9):
@@ -120,19 +121,19 @@ class CostCurves(ABC):
 
 @dataclass(frozen=True)
 class LayoutCurves(CostCurves):
-    """Cost as a function of speed, for all layouts of one candidate deployment.
+    """Cost of a service as a function of speed, for all layouts of one engine, recipe and arrangement.
 
-    States are computed for batches in equal ratios. Between two batches, cost is a power function of speed, because the
-    mean concurrency is continuous. Steady states are interpolated in the same way
-    (:meth:`inference_econ.serving.steady.Steady.at`). Costs of different layouts are not interpolated.
+    Points are computed for batches in equal ratios. Between two batches, cost is a power function of speed; this is
+    possible because the mean concurrency is continuous. Steady states of the serving model are also interpolated by
+    power functions (:meth:`inference_econ.serving.steady.Steady.at`). Costs of different layouts are not interpolated.
     """
 
     front: ServiceFrontier
-    """Frontier. The curves are for the first candidate of the frontier."""
+    """Frontier of services; the curves are for its first candidate."""
 
     @property
     def candidate(self) -> Candidate:
-        """Candidate with these layouts."""
+        """Candidate deployment (engine, recipe, arrangement) of the curves."""
         return self.front.candidates[0]
 
     @cached_property
@@ -141,20 +142,20 @@ class LayoutCurves(CostCurves):
         columns = (plans.accelerators, plans.pp, plans.attention_ranks, np.ones(1) if plans.ep is None else plans.ep)
         keys = list(zip(*(np.broadcast_to(column, plans.shape).tolist() for column in columns), strict=True))
         speeds, flights = np.asarray(1.0 / candidate.metrics.tpot_seconds), candidate.metrics.concurrency
-        # Pools that are not feasible have no concurrency.
+        # If a prefill or decode pool is not feasible, its concurrency is NaN.
         flights = np.where(np.isfinite(speeds), flights / candidate.all_decoders, np.nan)
         chips = np.broadcast_to(candidate.metrics.accelerators, speeds.shape)
         return _States(keys, speeds, candidate.kept_dollars(self.front.promises), flights, chips)
 
     def states(self, layout: LayoutKey | None = None) -> _States:
-        """States of all layouts, or of one layout."""
+        """Points (operating states) of all layouts, or of one layout."""
         if layout is None:
             return self._all
         rows = self._rows(layout)
         return _States([layout] * rows.size, *(values[rows] for values in self._all[1:]))
 
     def seen(self, layout: LayoutKey) -> tuple[Array, Sequence[Array]]:
-        """Concurrency, speed, cost and mean TTFT of each state of a layout."""
+        """Concurrency, speed, cost and mean TTFT at each feasible point of a layout."""
         row = self._rows(layout)[:1]
         flights = self._all.flights[row].ravel()
         columns = np.flatnonzero(np.isfinite(flights))
@@ -164,7 +165,7 @@ class LayoutCurves(CostCurves):
         return flights[columns], (self._all.speeds[row[0], columns], self.candidate.dollars[row[0], columns], waits)
 
     def parts(self, layout: LayoutKey, concurrency: float) -> Mapping[str, float]:
-        """Time per output token of a deployment by part [s]; empty if the deployment is not feasible."""
+        """Parts of the time per output token, by name [s]; empty with speculation or at an infeasible concurrency."""
         held, row = self.held(layout, concurrency), self._rows(layout)[:1]
         if not np.isfinite(held.tokens_per_second) or self.candidate.speculation is not None:
             return {}
@@ -174,9 +175,9 @@ class LayoutCurves(CostCurves):
         return {name: float(part[0]) for name, part in step_parts(self.candidate, row, np.array([batch]), tpot).items()}
 
     def record(self, layout: LayoutKey, concurrency: float) -> Mapping[str, float | str]:
-        """Parallelism degrees of a layout, and the engines that can start it.
+        """Parallelism degrees of a layout, and the engines that can start the layout.
 
-        For a disaggregated candidate, the prefill layout of the nearest batch is used.
+        A disaggregated deployment has the prefill layout of the batch that is nearest to ``concurrency``.
         """
         row, column = self._nearest(layout, concurrency)
         return self.candidate.layouts(np.array([row]), np.array([column]))[0]
@@ -186,7 +187,7 @@ class LayoutCurves(CostCurves):
         return float(self.candidate.metrics.accelerators[self._nearest(layout, concurrency)])
 
     def _nearest(self, layout: LayoutKey, concurrency: float) -> tuple[int, int]:
-        """Index of the layout, and index of the batch that is nearest to a concurrency of a decode instance [1]."""
+        """Index of the layout, and index of the batch with the nearest concurrency per decode instance."""
         row = int(self._rows(layout)[0])
         with np.errstate(invalid="ignore"):
             return row, int(np.nanargmin(np.abs(np.log(self._all.flights[row] / concurrency))))
@@ -197,10 +198,11 @@ class LayoutCurves(CostCurves):
 
 @dataclass(frozen=True)
 class InstanceCurves(CostCurves):
-    """Cost of decode steps as a function of speed. Instances of every size have their fastest layout at every batch.
+    """Cost of decode steps as a function of speed, for instances with the fastest layout of their size at each batch.
 
-    Between two batches of an instance, cost is a power function of speed. On the study's grid, points of a frontier are
-    also interpolated, because sizes are continuous there. The key of an instance is its number of GPUs.
+    Between two batches of an instance, cost is a power function of speed. On the published study's grid, instance sizes
+    are continuous, so adjacent points of the frontier are interpolated too. The key of an instance is its number of
+    GPUs.
     """
 
     front: Frontier
@@ -208,7 +210,7 @@ class InstanceCurves(CostCurves):
 
     @property
     def continuous(self) -> bool:
-        """True if instance sizes are continuous. Every value of an input then has a different best size."""
+        """True if instance sizes are continuous; each value of an input then has a different best size."""
         return isinstance(self.front.grid.layouts, ContinuousLayouts)
 
     @cached_property
@@ -220,7 +222,7 @@ class InstanceCurves(CostCurves):
         return self._of(front.grid.accelerators)
 
     def _of(self, sizes: Array) -> _States:
-        """States of instances, with one row per given size and all batches of the grid."""
+        """Points of instances: one row per given size, one column per batch of the grid."""
         front, setup = self.front, self.front.setup
         batch, chips = front.grid.batch[None, :], sizes[:, None]
         times = token_seconds(setup, chips, batch, front.grid.layouts, speculation=front.speculation).seconds
@@ -231,17 +233,17 @@ class InstanceCurves(CostCurves):
         return _States(keys, 1.0 / seconds, dollars, *np.broadcast_arrays(batch, chips))
 
     def states(self, layout: LayoutKey | None = None) -> _States:
-        """States of instances of all sizes, or of one size."""
+        """Points of instances of all sizes, or of one size."""
         return self._all if layout is None else self._of(np.array(layout))
 
     def seen(self, layout: LayoutKey) -> tuple[Array, Sequence[Array]]:
-        """Feasible batches of an instance, with speed and cost at each batch."""
+        """Feasible batches of an instance size, with speed and cost at each batch."""
         states = self._of(np.array(layout))
         fits = np.isfinite(states.speeds[0])
         return states.flights[0, fits], (states.speeds[0, fits], states.dollars[0, fits])
 
     def record(self, layout: LayoutKey, concurrency: float) -> Mapping[str, float | str]:
-        """Parallelism degrees of an instance at the nearest batch, by option [1]."""
+        """Parallelism degrees of an instance at the batch nearest to ``concurrency``, by option [1]."""
         states = self._of(np.array(layout))
         off = np.abs(np.log(states.flights[0] / concurrency))
         column = int(np.nanargmin(np.where(np.isfinite(states.speeds[0]), off, np.nan)))

@@ -29,42 +29,42 @@ if TYPE_CHECKING:  # the published study needs no services
 
 @dataclass(frozen=True, slots=True)
 class BesideSeries:
-    """Offer of an API provider, next to the series that it is compared with."""
+    """Speed and price of a hosted API, with the frontier to which it is compared."""
 
     series: str
-    """Label of the series."""
+    """Label of the frontier."""
     tokens_per_second: float
     """Speed of one user, measured by API clients [tokens/s]."""
     offer: Offer
-    """Offer of the provider."""
+    """Price and model of the API provider."""
 
     @property
     def source(self) -> UsedSource:
-        """Source of the offer."""
+        """Source of the API's price and speed."""
         offer = self.offer
         source = Source(ref=offer.source, where=offer.where, kind="measured")
         return UsedSource(f"offer: {offer.provider}, {offer.date}", offer.model_as_written, source)
 
 
 def beside(points: Iterable[OfferedPoints], labels: Sequence[str]) -> tuple[BesideSeries, ...]:
-    """Select the API offers that a figure shows next to its series.
+    """Select the hosted APIs (offers) that a figure shows next to its frontiers.
 
     Parameters
     ----------
     points : iterable of OfferedPoints
-        Requested offers.
+        Model, day and excluded providers of the requested API offers.
     labels : sequence of str
-        Labels of the available series. Offers for other series are left out.
+        Labels of the available frontiers. Offers for other labels are left out.
 
     Returns
     -------
     tuple of BesideSeries
-        Pareto-optimal offers in measured speed and price, for each model and day; the fastest comes first.
+        API offers that are Pareto-optimal in measured speed and price for their model and day, the fastest first.
 
     Raises
     ------
     InputError
-        If there is no such offer, or an excluded provider does not exist.
+        If no API offer has the model and day with a measured speed, or if an excluded provider does not exist.
     """
     found = []
     for wanted in points:
@@ -91,13 +91,13 @@ def beside(points: Iterable[OfferedPoints], labels: Sequence[str]) -> tuple[Besi
     return tuple(found)
 
 
-#: Frontier of services, or of decode steps.
+#: Frontier of whole services (prefill and decode), or of decode steps alone.
 AnyFrontier: TypeAlias = "ServiceFrontier | Frontier"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Curve:
-    """Frontier with a label. Points are in order of speed, the slowest first."""
+    """Frontier with a label; its points are sorted by speed, the slowest first."""
 
     label: str
     """Label in the legend."""
@@ -115,20 +115,20 @@ class Curve:
     """Sources of the numbers."""
 
     def __repr__(self) -> str:
-        """Label, number of points, first and last point; arrays and sources would be too long."""
+        """Label, number of points, first and last point."""
         points = f"{self.dollars.size} {'point' if self.dollars.size == 1 else 'points'}"
         (slow, cheap), (fast, dear) = ((self.tokens_per_second[end], self.dollars[end]) for end in (0, -1))
         return f"Curve({self.label!r}: {points}, {slow:.4g} tokens/s at ${cheap:.3g} to {fast:.4g} at ${dear:.3g})"
 
     @property
     def front(self) -> AnyFrontier:
-        """Frontier of the curve; not available for the toy model."""
+        """Frontier of the curve; the toy model has none, so its curves raise an error."""
         assert self.frontier is not None
         return self.frontier
 
     @property
     def services(self) -> ServiceFrontier | None:
-        """Frontier of services; None for decode steps and for the toy model."""
+        """Frontier of whole services (prefill and decode); None for decode steps and for the toy model."""
         return None if isinstance(self.frontier, Frontier) else self.frontier
 
     @property
@@ -145,13 +145,13 @@ class Curve:
     def is_whole(self) -> bool:
         """True if instance sizes are integers.
 
-        Points of the published study's grid have real-valued sizes, so they are not compared with servers.
+        Points of the published study's grid have real-valued sizes and are not compared with measured servers.
         """
         front = self.frontier
         return isinstance(front.grid.layouts, WholeLayouts) if isinstance(front, Frontier) else front is not None
 
     def columns(self) -> dict[str, object]:
-        """Return the numbers of the points by name, as arrays of shape (n,). For services, they include latencies."""
+        """Return arrays of shape (n,) by column name; curves of services include latencies."""
         columns: dict[str, object] = {
             "tokens_per_second_per_user": self.tokens_per_second,
             "dollars_per_million_output_tokens": self.dollars,
@@ -163,23 +163,23 @@ class Curve:
         return columns
 
     def bounded(self, columns: Mapping[str, object]) -> dict[str, object]:
-        """Return the columns together with the ends of their intervals."""
+        """Add the ends of the 80% intervals to the columns, if the curve has them."""
         if self.frontier is None or not self.is_whole:
             return dict(columns)
         return bounds.bounded(columns, self.frontier.ends())
 
     def records(self) -> list[dict[str, Any]]:
-        """Return one record per point, as in the data of a figure."""
+        """Return one record per point, for the data of a figure."""
         columns = {"series": self.label, **self.columns(), **bound(*self.setups)}
         return records_of(without_unknown_costs(self.bounded(columns), *self.setups))
 
     def index_of(self, spec: TableSpec) -> int:
-        """Return the index of the point that a table shows.
+        """Return the index of the frontier point that a table shows for this curve.
 
         Raises
         ------
         NothingFitsError
-            If no point is as cheap as the table requires.
+            If every point costs more than the cost limit of the table.
         """
         if spec.point == "preferred":
             return self.preferred_index(spec.exponent)
@@ -192,7 +192,7 @@ class Curve:
         return int(cheap[-1])
 
     def values(self, spec: TableSpec) -> dict[str, float]:
-        """Return the numbers of one table row, at the fastest point or at the preferred point."""
+        """Return the numbers of the curve's table row by name, at the point that :meth:`index_of` selects."""
         index, front, services = self.index_of(spec), self.frontier, self.services
         values = {
             "tokens_per_second_per_user": float(self.tokens_per_second[index]),
@@ -207,7 +207,7 @@ class Curve:
         return values if not isinstance(front, Frontier) else {**values, "mfu": float(front.mfu[index])}
 
     def row(self, spec: TableSpec) -> dict[str, object]:
-        """Return the columns of one table row, with interval ends."""
+        """Return the columns of the curve's table row, with the ends of their 80% intervals."""
         ours = self.values(spec)
         shown: dict[str, object] = {column.key: ours[column.key] for column in spec.columns}
         if self.frontier is None or not self.is_whole:
@@ -219,7 +219,7 @@ class Curve:
         return int(np.argmax(money.preference(self.tokens_per_second, self.dollars, exponent)))
 
     def dollars_at(self, tokens_per_second: float) -> float | None:
-        """Lowest cost at a speed or above [USD per 1e6 tokens]; None if no point is as fast."""
+        """Lowest cost with at least a user speed [USD per 1e6 tokens]; None if every point is slower."""
         likely = self.likely_at(tokens_per_second)
         if likely is not None or self.services is not None:
             return None if likely is None else likely.dollars
@@ -227,11 +227,11 @@ class Curve:
         return float(as_fast.min()) if as_fast.size and self.is_priced else None
 
     def fastest_at(self, dollars: float) -> ServicePoint | Point | None:
-        """Fastest point at a cost or below [USD per 1e6 tokens]; None if no point is as cheap."""
+        """Fastest point for at most a cost [USD per 1e6 tokens]; None if every point costs more."""
         return self.frontier.fastest_at(dollars) if self.frontier is not None and self.is_priced else None
 
     def likely_at(self, tokens_per_second: float) -> Likely | None:
-        """Cost of services at a speed, with its 80% interval [USD per 1e6 tokens]; None if no point is as fast."""
+        """Lowest cost of services with at least a user speed, and its 80% interval [USD per 1e6 tokens]; else None."""
         if self.services is None or not self.is_priced:
             return None
         return self.services.at_speed(tokens_per_second)
@@ -239,16 +239,16 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class SquareRootLaw:
-    """Published times per token, compared with a law: time grows with the square root of the parameter count."""
+    """Published times per token, compared with times proportional to the square root of the parameter count."""
 
     labels: tuple[str, ...]
-    """Models."""
+    """Names of the models."""
     parameters: Array
     """Number of parameters of each model, shape (n,) [1]."""
     measured: Array
     """Measured time per token of each model [s]."""
     predicted: Array
-    """Time per token that the law predicts [s]."""
+    """Time per token that the square-root law predicts [s]."""
 
     def records(self) -> list[dict[str, Any]]:
         """Return measured and predicted latencies, one record per model."""
@@ -262,7 +262,7 @@ class SquareRootLaw:
 
 
 class Study(Shown):
-    """Result of a scenario that is displayed in its own way."""
+    """Result of a scenario that has its own view, and no curves or tables."""
 
     __slots__ = ()
 
@@ -274,44 +274,44 @@ class Result(Shown):
     page = "report.questions.scenario:ScenarioPage"
 
     scenario: Scenario
-    """Scenario."""
+    """Scenario that was run."""
     curves: tuple[Curve, ...] = ()
-    """Frontiers, one per series."""
+    """Frontiers of the scenario, each with its label."""
     offers: tuple[BesideSeries, ...] = ()
-    """API offers, each with the series that it is compared with."""
+    """Hosted APIs, each with the frontier to which it is compared."""
     tables: tuple[CellTable, ...] = ()
     """Tables of results that have no frontiers."""
     charts: tuple[Chart, ...] = ()
     """Charts of results that have no frontiers."""
     comparison: SquareRootLaw | None = None
-    """Latencies, compared with the square-root law."""
+    """Published latencies, compared with the square-root law of the parameter count."""
     assessments: tuple[Assessment, ...] = ()
     """Comparisons of a measured deployment with predictions.
 
-    The first comparison uses the assumptions of the deployment, all further comparisons use other assumptions.
+    The first comparison uses the assumptions of the measured deployment. All further comparisons use other assumptions.
     """
     panels: tuple[Result, ...] = ()
     """Results that are panels of one figure."""
     study: Study | None = None
-    """Study, for scenarios that are displayed in their own way."""
+    """Result of a scenario that has its own view; None for other scenarios."""
     sources: tuple[UsedSource, ...] = ()
     """Sources of the numbers."""
     missing: Mapping[str, str] = field(default_factory=dict)
-    """Series that do not fit, with reasons."""
+    """Reason for each frontier without a feasible deployment, by label."""
 
     @property
     def displayed(self) -> Shown:
-        """Result to display: the study if the scenario has one, else this result."""
+        """Result to display: :attr:`study` if the scenario has one, else this result."""
         return self.study or self
 
     @property
     def assessment(self) -> Assessment | None:
-        """First comparison with a measured deployment; None if there is none."""
+        """First comparison with a measured deployment; None without a comparison."""
         return next(iter(self.assessments), None)
 
     @property
     def setups(self) -> Sequence[Setup]:
-        """Setups of the series, or of the measured deployment."""
+        """Setups of the frontiers, or of the measured deployment."""
         if self.assessment is not None:
             return self.assessment.setups
         return [setup for curve in self.curves for setup in curve.setups]
@@ -343,7 +343,7 @@ class Result(Shown):
 
     @property
     def offer_records(self) -> list[dict[str, Any]]:
-        """API offers as records, with the cost of their series at the same speed; None if no point is as fast."""
+        """One record per hosted API, with the frontier's cost at the API's speed (None if every point is slower)."""
         curves = {curve.label: curve for curve in self.curves}
         return [
             {
@@ -355,7 +355,7 @@ class Result(Shown):
         ]
 
     def record(self) -> dict[str, Any]:
-        """Return rows, curves, published cells and sources as plain data."""
+        """Return the result as plain data: table rows, curves, published cells and sources."""
         record: dict[str, Any] = {"scenario": self.scenario.name, "description": self.scenario.description}
         if self.comparison is not None:
             record["rows"] = self.comparison.records()
@@ -401,7 +401,7 @@ class Result(Shown):
         return self.lines() if self.curves and self.scenario.figure is None else self.drawn()
 
     def to_frame(self, *, drawn: bool = False) -> Frame:
-        """Numbers of the table or figure as rows; for a study, the rows of the study.
+        """Return a data frame of the numbers in the table or figure, or of the study's rows.
 
         Numbers are rounded to ten digits, because further digits differ between computers.
 
@@ -420,7 +420,7 @@ class Result(Shown):
         return frame
 
     def lines(self) -> list[dict[str, str]]:
-        """Return the cells of the table by column. Numbers have as many digits as in the publication."""
+        """Return the table rows as texts by column; numbers have as many digits as in the publication."""
         lines = []
         for curve in self.curves:
             ours, printed = curve.values(self.table), self.table.printed.get(curve.label, {})
@@ -429,18 +429,18 @@ class Result(Shown):
         return lines
 
     def check_figure(self) -> None:
-        """Reject a result without curves.
+        """Reject a result without curves, which has no figure.
 
         Raises
         ------
         InputError
-            If there is nothing to draw.
+            If the result has no curves.
         """
         if not (self.curves or self.charts or self.panels or self.assessments or self.comparison):
             raise InputError(f"{self.scenario.name}: the result has no figure. 'paper table' prints it.")
 
     def drawn(self) -> list[dict[str, Any]]:
-        """Return one record per point: first the points of the curves, then the offers."""
+        """Return one record per point of the figure: the points of the curves, then the hosted APIs."""
         if self.assessment is not None:
             return self.assessment.records()
         if self.charts:
@@ -479,13 +479,13 @@ def _usual_table(curves: Sequence[Curve]) -> TableSpec:
     return TableSpec.model_validate({"point": "preferred", "columns": titled})
 
 
-#: Round speeds for tables, up to a power of ten [tokens/s], and maximum number of them [1].
+#: Leading digits of round speeds for tables [tokens/s], and maximum number of round speeds [1].
 _ROUND = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
 _MOST = 5
 
 
 def common_speeds(frontiers: Sequence[Array]) -> list[float]:
-    """Round speeds in the range that API providers offer, from the slowest to the fastest point of the given frontiers.
+    """Round speeds in the range that API providers offer, limited to the range of the given frontiers.
 
     Parameters
     ----------
@@ -495,7 +495,7 @@ def common_speeds(frontiers: Sequence[Array]) -> list[float]:
     Returns
     -------
     list of float
-        A few round speeds, ascending [tokens/s per user]. If no speed is round, only the fastest speed.
+        A few round speeds, ascending [tokens/s per user]; only the fastest speed if no round speed is in range.
 
     Examples
     --------
@@ -506,7 +506,7 @@ def common_speeds(frontiers: Sequence[Array]) -> list[float]:
 
     high = max(float(speeds[-1]) for speeds in frontiers)
     slowest = min(float(speeds[0]) for speeds in frontiers)
-    # Slower speeds are not sold, and shown only if nothing is faster.
+    # API providers do not offer slower speeds; they are shown only if no frontier is faster.
     low = max(slowest, 1.0 / SLOWEST) if high > 1.0 / SLOWEST else slowest
     decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
     between = [speed for decade in decades for digit in _ROUND if low <= (speed := digit * 10.0**decade) <= high]

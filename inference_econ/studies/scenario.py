@@ -1,4 +1,4 @@
-"""Run a scenario: names and settings become a result with sources."""
+"""Run scenario files: compute their frontiers, comparisons and tables, with sources."""
 
 from __future__ import annotations
 
@@ -49,25 +49,27 @@ def run(
     Parameters
     ----------
     scenario : Scenario or str
-        Scenario, or its name or path.
+        Scenario, or the name or path of its file.
     changes : sequence of str
-        What-ifs for all series: ``hardware.FIELD=VALUE``, ``model.FIELD=VALUE`` or ``assumptions.FIELD=VALUE``.
+        Changed inputs for all frontiers: ``hardware.FIELD=VALUE``, ``model.FIELD=VALUE`` or
+        ``assumptions.FIELD=VALUE``.
     keep_going : bool
-        True to list series that do not fit in :attr:`Result.missing`. At least one series must fit.
+        True to list frontiers without a feasible deployment in :attr:`Result.missing` instead of raising an error. At
+        least one frontier must be feasible.
     progress : callable, optional
-        Receives the completed share of the work and the current step.
+        Function that receives the completed share of the work [1] and the current step.
 
     Returns
     -------
     Result
-        Result with curves, a comparison, tables or panels. The kind of scenario determines which.
+        Result with curves, a comparison, tables or panels, depending on the kind of scenario.
 
     Raises
     ------
     InputError
-        If a name, setting or what-if is invalid.
+        If a name, a setting or an entry of ``changes`` is invalid.
     NothingFitsError
-        If a series has no feasible deployment.
+        If a frontier has no feasible deployment, unless ``keep_going`` is True.
     """
     spec = scenario if isinstance(scenario, Scenario) else catalog.scenario(scenario)
     changed = spec.changed(changes)
@@ -79,7 +81,7 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class ScenarioRun:
-    """Run of a scenario. The fields are the parameters of :func:`run`."""
+    """Runs one scenario; its fields are the parameters of :func:`run`."""
 
     scenario: Scenario
     changes: tuple[str, ...]
@@ -98,7 +100,7 @@ class ScenarioRun:
         return self._drawn(ask, partial(toy_curve, ask))
 
     def _drawn(self, ask: FrontierAsk | ToyAsk, curve: Callable[[str, Settings], Curve]) -> Result:
-        """Result with one curve per series."""
+        """Compute one curve per frontier of the scenario."""
         curves, missing = [], {}
         for index, series in enumerate(ask.series):
             if self.progress is not None:
@@ -123,19 +125,19 @@ class ScenarioRun:
         return self.result(used, curves=tuple(curves), offers=offers, missing=missing)
 
     def _offers(self, labels: Iterable[str]) -> tuple[BesideSeries, ...]:
-        """API offers that the figure of the scenario shows next to its series."""
+        """Hosted APIs that the figure of the scenario shows next to its frontiers."""
         figure = self.scenario.figure
         return () if figure is None else beside(figure.offers, tuple(labels))
 
     def assessment(self, ask: AssessAsk) -> Result:
-        """Compare a measured deployment with predictions under its assumptions, and under further assumptions."""
+        """Compare a measured deployment with predictions under its own assumptions, and under other assumptions."""
         further = (ask.replace(common=ask.common.replace(assumptions=preset)) for preset in ask.presets)
         assessments = [assessment_of(wanted, progress=self.progress) for wanted in (ask, *further)]
         used = (used for item in assessments for used in priced_sources(item.setup))
         return self.result(used, assessments=tuple(assessments))
 
     def square_root_law(self, ask: SquareRootAsk) -> Result:
-        """Run a scenario of the square-root law."""
+        """Compare published times per token with the square-root law of the parameter count."""
         parameters = np.array([float(model.parameters) for model in ask.measured])
         measured = np.array([model.latency for model in ask.measured])
         predicted = roofline.square_root_law(parameters, parameters[0], measured[0])
@@ -143,15 +145,15 @@ class ScenarioRun:
         return self.result(comparison=SquareRootLaw(labels, parameters, measured, predicted))
 
     def compared(self, answer: Compared, sources_of: Callable[[Any], Iterable[UsedSource]]) -> Result:
-        """Convert tables and charts to a result with their sources."""
+        """Convert reproduced tables and charts to a result with sources."""
         used = (source for spec in answer.basis for source in sources_of(spec))
         return self.result(used, tables=answer.tables, charts=answer.charts)
 
     def panels(self, ask: PanelsAsk) -> Result:
-        """Combine the results of several scenarios as panels, with all their sources and offers."""
+        """Combine the results of several scenarios as panels of one figure."""
         answers = (run(_panel(name), changes=self.changes, progress=self.progress) for name in ask.scenarios)
         panels = tuple(map(self._with_offers, answers))
-        # Offers for series that no panel has are rejected.
+        # Offers for a label that no panel has are rejected.
         labels = {curve.label for panel in panels for curve in panel.curves}
         points = () if self.scenario.figure is None else self.scenario.figure.offers
         odd = next((label for wanted in points for label in wanted.series if label not in labels), None)
@@ -166,9 +168,9 @@ class ScenarioRun:
         return replace(panel, offers=(*panel.offers, *offers), sources=tuple(dict.fromkeys(used)))
 
     def result(self, used: Iterable[UsedSource] = (), **shown: Any) -> Result:
-        """Create a result.
+        """Create the result of the scenario with its sources.
 
-        Sources are listed without duplicates: first the sources of the content, then the sources of the scenario.
+        Sources are listed without duplicates: first ``used``, then the sources of the scenario file.
         """
         sources = spec_sources("scenario", self.scenario)
         return Result(self.scenario, **shown, sources=(*dict.fromkeys(used), *sources))
@@ -181,13 +183,13 @@ def _curve(label: str, settings: Settings) -> Curve:
 
 
 def computing(pool: Executor, names: Iterable[str]) -> AbstractContextManager[None]:
-    """Let other processes compute the frontiers of scenarios; :func:`run` waits for them within the block."""
+    """Let worker processes compute the frontiers of scenarios; :func:`run` then waits for their results."""
     scenarios = map(catalog.scenario, names)
     return computed_ahead(pool, dict.fromkeys(settings for spec in scenarios for settings in _settings_of(spec)))
 
 
 def _settings_of(scenario: Scenario) -> list[Settings]:
-    """Settings of all frontiers of a scenario, with those of its panels."""
+    """Settings of all frontiers of a scenario and of its panels."""
     ask = scenario.ask
     if isinstance(ask, PanelsAsk):
         return [settings for name in ask.scenarios for settings in _settings_of(_panel(name))]
@@ -195,7 +197,7 @@ def _settings_of(scenario: Scenario) -> list[Settings]:
 
 
 def _panel(name: str) -> Scenario:
-    """Load a scenario with curves that can be a panel."""
+    """Load a scenario for a panel; reject scenarios without curves."""
     spec = catalog.scenario(name)
     if not isinstance(spec.ask, (FrontierAsk, ToyAsk)):
         raise InputError(f"{name} cannot be a panel: a panel shows frontiers, and it is of the kind {spec.ask.kind!r}")

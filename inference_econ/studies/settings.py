@@ -1,4 +1,4 @@
-"""Frontiers and assessments for the settings of a scenario."""
+"""Compute frontiers, and comparisons with measured servers, from the settings of a scenario."""
 
 from __future__ import annotations
 
@@ -39,21 +39,22 @@ _AHEAD: ContextVar[Mapping[Settings, Future[AnyFrontier]] | None] = ContextVar("
 
 
 def frontier_of(settings: Settings, among: tuple[str, ...] = ()) -> AnyFrontier:
-    """Compute the frontier for settings; ``DEFAULTS`` are used for missing ones.
+    """Compute the frontier for settings; missing settings have the values in ``DEFAULTS``.
 
-    Return a frontier of services, unless the settings select decode steps or the grid of the published study.
+    The frontier is for whole services (prefill and decode), unless the settings select decode steps or the grid of the
+    published study.
 
     Parameters
     ----------
     settings : Settings
-        Settings.
+        Settings of the frontier.
     among : tuple of str
-        For services, labels of the candidates to use; all candidates if empty.
+        Labels of the candidate deployments of a service to use; empty for all candidates.
 
     Raises
     ------
     InputError
-        If a name or setting is invalid, or does not apply.
+        If a name or setting is invalid, or a setting does not apply.
     NothingFitsError
         If no deployment is feasible, or no deployment meets the SLOs.
     """
@@ -63,7 +64,7 @@ def frontier_of(settings: Settings, among: tuple[str, ...] = ()) -> AnyFrontier:
     speculation = speculation_of(filled, setup)
     space = space_of(filled)
     if not filled.counts_decode_steps:
-        # The published study needs no services.
+        # The published study has decode steps only.
         from inference_econ.answers.deployments.serving_frontier import service_frontier
         from inference_econ.answers.deployments.serving_options import RECIPE, market, with_evidence
 
@@ -90,9 +91,9 @@ _cached_frontier = lru_cache(maxsize=256)(frontier_of)
 
 
 def shared_frontier(settings: Settings) -> AnyFrontier:
-    """Frontier for settings.
+    """Compute the frontier for settings, or return it from the cache.
 
-    The frontier is cached, except if settings name files of the user, because these may change.
+    The frontier is not cached if the settings name a file of the user, because the file may change.
     """
     if settings in (ahead := _AHEAD.get() or {}):
         return ahead[settings].result()
@@ -109,7 +110,7 @@ def shared_frontier(settings: Settings) -> AnyFrontier:
 
 @contextmanager
 def computed_ahead(pool: Executor, wanted: Iterable[Settings]) -> Iterator[None]:
-    """Let other processes compute frontiers; :func:`shared_frontier` waits for them within the block."""
+    """Let worker processes compute frontiers; within the block, :func:`shared_frontier` waits for their results."""
     token = _AHEAD.set({settings: pool.submit(shared_frontier, settings) for settings in wanted})
     try:
         yield
@@ -125,7 +126,7 @@ def assessment_of(ask: AssessAsk, *, progress: Progress | None = None) -> Assess
     ask : AssessAsk
         Measured deployment.
     progress : callable, optional
-        Receives the completed share of the work and the current step.
+        Function that receives the completed share of the work [1] and the current step.
 
     Raises
     ------
@@ -145,22 +146,24 @@ def assessment_of(ask: AssessAsk, *, progress: Progress | None = None) -> Assess
     return assess(setup_of(filled), traffic, observed, pins, progress=progress)
 
 
-#: Numeric settings of a query. All other numbers are in a specification, for example ``hardware.watts``.
+#: Numeric settings of a query. All other numeric inputs are fields of a specification file, for example
+#: ``hardware.watts``.
 SETTINGS = tuple(option.name for option in OPTIONS.values() if option.number)
 #: Default values of these settings.
 _ABSENT = {"cached": 0.0, "shared_prefix": 0.0}
 
 
 def number(settings: Settings, name: str) -> float:
-    """Look up a numeric input of a query.
+    """Look up a numeric input of a query by name.
 
     Parameters
     ----------
     settings : Settings
-        Query. Missing settings are taken from :data:`inference_econ.inputs.scenarios.scenario.DEFAULTS`.
+        Settings of the query. Missing settings have the values in
+        :data:`inference_econ.inputs.scenarios.scenario.DEFAULTS`.
     name : str
-        Name of a setting in :data:`SETTINGS`. Numbers of a specification have the names of what-ifs:
-        ``hardware.FIELD``, ``model.FIELD`` or ``assumptions.FIELD``.
+        Name of a setting in :data:`SETTINGS`, or of a number in a specification file: ``hardware.FIELD``,
+        ``model.FIELD`` or ``assumptions.FIELD``.
 
     Returns
     -------
@@ -200,19 +203,19 @@ def with_numbers(settings: Settings, values: Mapping[str, float]) -> Settings:
     Parameters
     ----------
     settings : Settings
-        Query.
+        Settings of the query.
     values : mapping of str to float
         Values in base units, by the names that :func:`number` accepts.
 
     Returns
     -------
     Settings
-        Changed query. Numbers of specifications become what-ifs, which apply after the existing ones.
+        Changed settings. Numbers of specification files are appended to ``changes``.
 
     Raises
     ------
     InputError
-        If :func:`number` does not know a name.
+        If a name is not valid for :func:`number`.
 
     Examples
     --------
@@ -228,7 +231,7 @@ def with_numbers(settings: Settings, values: Mapping[str, float]) -> Settings:
 
 
 def _of_specification(filled: Settings, name: str) -> float:
-    """Number in the specification of the model, the hardware or the assumptions."""
+    """Number in the specification file of the model, the hardware or the assumptions."""
     specification, _, path = name.partition(".")
     if specification not in SPECIFICATIONS:
         allowed = ", ".join(f"{kind}.FIELD" for kind in SPECIFICATIONS)

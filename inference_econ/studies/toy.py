@@ -1,4 +1,4 @@
-"""Toy model of section 2.2 of Erdil (2025), for a model on a GPU. The toy model computes an optimum or a frontier."""
+"""Toy model of section 2.2 of Erdil (2025): the fastest instance, or the frontier, for a language model on a GPU."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from inference_econ.studies.results import Curve
 
 
 class _Points(NamedTuple):
-    """Instances of the toy model; all fields have shape (n,)."""
+    """Instances of the toy model, in arrays of shape (n,)."""
 
     seconds: Array
     """Step time [s]."""
@@ -30,16 +30,16 @@ class _Points(NamedTuple):
 
 
 def toy_curve(ask: ToyAsk, label: str, settings: Settings) -> Curve:
-    """Compute the toy model for one series.
+    """Compute the toy model for one model and GPU.
 
     Parameters
     ----------
     ask : ToyAsk
-        Constants of the toy model, and the choice of the exact optimum or the frontier.
+        Constants of the toy model, and whether to compute the exact optimum or the frontier.
     label : str
-        Label of the series.
+        Label of the curve.
     settings : Settings
-        Settings of the series. Missing settings are taken from
+        Model, GPU and other settings. Missing settings have the values in
         :data:`inference_econ.inputs.scenarios.scenario.DEFAULTS`.
 
     Returns
@@ -52,7 +52,7 @@ def toy_curve(ask: ToyAsk, label: str, settings: Settings) -> Curve:
     InputError
         If a name or setting is invalid.
     NothingFitsError
-        If no instance of the grid fits the model and its KV cache.
+        If the model and its KV cache fit on no instance of the grid.
     """
     filled = with_defaults(settings)
     setup = setup_of(filled.replace(assumptions=filled.assumptions or "paper"))
@@ -79,7 +79,7 @@ def bytes_per_parameter(setup: Setup) -> float:
 
 
 def _optimum(ask: ToyAsk, setup: Setup) -> _Points:
-    """Fastest instance at its critical batch; the solution is exact."""
+    """Fastest instance at its critical batch, from the exact solution."""
     width, bandwidth = bytes_per_parameter(setup), setup.hardware.hbm_bytes_per_second
     best = roofline.toy_minimum_latency(
         setup.model.total_parameters,
@@ -94,7 +94,7 @@ def _optimum(ask: ToyAsk, setup: Setup) -> _Points:
 
 
 def _fitting(ask: ToyAsk, setup: Setup, filled: Settings, label: str) -> _Points:
-    """Instances and batches of the published study's grid that fit and do not exceed the demand."""
+    """Instances and batches of the published study's grid that fit in memory and do not exceed the demand."""
     sizes, batches = make_grid(setup, Space(grid="paper", pipeline=False)).pairs()
     seconds = roofline.toy_latency(
         setup.model.total_parameters,

@@ -1,4 +1,4 @@
-"""Sensitivity of a result: elasticities for each input, and input values at which the best layout changes."""
+"""Sensitivity of cost and speed: elasticity by input, and input values at which the best layout changes."""
 
 from __future__ import annotations
 
@@ -32,66 +32,69 @@ from inference_econ.studies.results import AnyFrontier
 from inference_econ.studies.settings import frontier_of
 from inference_econ.studies.what_if_inputs import Input, chosen, ratios
 
-#: Number of values to try per input, and number of bisections per value [1].
+#: Number of values to evaluate per input, and number of bisections per value [1].
 _VALUES, _BISECTED = 4, 12
-#: Run time per value, additional run time per layout, and run time on the study's grid [s].
+#: Run times for the work estimate: per input value, per layout and value, and per value on the published study's grid
+#: [s].
 _QUESTION_SECONDS, _LAYOUT_SECONDS, _STUDY_SECONDS = 0.05, 2.5e-3, 1.0
-#: Default range of inputs relative to the current value: from -20% to +25%, which are equal ratios [1].
+#: Default range of an input, relative to its current value: divided and multiplied by 1.25 [1].
 SPAN = (0.8, 1.25)
 _WIDEST = (0.01, 100.0)
-#: Precision with which steps are located for inputs that the user names, as a ratio [1]. For other inputs, a step is
-#: located only between two tried values.
+#: Precision to which steps (abrupt changes) are located for inputs that the user names, as a ratio [1]. For other
+#: inputs, a step is located only between two evaluated values.
 _SHARP = 1.01
-#: Difference of ln(cost) below which costs are equal (interpolation error), and above which there is a step [1].
+#: Difference of ln(cost) below which two costs are equal (interpolation error), and difference above which costs are
+#: not constant [1].
 _EQUAL, _STEEP = 0.005, 0.03
 
-#: Cost curves of all layouts, for services or for decode steps.
+#: Curves of cost against speed for all layouts, of services or of decode steps.
 Curves = LayoutCurves | InstanceCurves
-#: Kind of step. ``layout``: another layout becomes the cheapest. ``flat_from`` and ``flat_to``: costs are constant
-#: from, or up to, this value. ``nothing_from`` and ``nothing_to``: no deployment is as fast from, or up to, this value.
+#: Kind of an abrupt change at an input value. ``layout``: another layout becomes the cheapest. ``flat_from`` and
+#: ``flat_to``: costs are constant above, or below, the value. ``nothing_from`` and ``nothing_to``: no deployment
+#: reaches the speed above, or below, the value.
 StepKind = Literal["layout", "flat_from", "flat_to", "nothing_from", "nothing_to"]
 
 
 class KindChange(NamedTuple):
-    """Input value at which the result changes abruptly (a step)."""
+    """Interval that contains an input value at which the result changes abruptly (a step)."""
 
     kind: StepKind
-    """Kind of the step."""
+    """Kind of the abrupt change."""
     low: float
-    """Lower bound on this value, in base units."""
+    """Lower end of the interval, in base units."""
     high: float
-    """Upper bound on this value, in base units."""
+    """Upper end of the interval, in base units."""
     layout: Mapping[str, float | str] | None
-    """Best layout above the value. None for flat costs, and if no layout is feasible."""
+    """Best layout above the step; None if costs become constant, or if no layout is feasible."""
     before: Mapping[str, float | str] | None
-    """Best layout below the value. None for flat costs, and if no layout is feasible."""
+    """Best layout below the step; None if costs become constant, or if no layout is feasible."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Effect of one input on the result."""
+    """Effect of one input on cost and speed."""
 
     input: Input
-    """The input."""
+    """Input that is varied."""
     ratios: tuple[float, ...]
-    """Values that were tried, relative to the current value [1]."""
+    """Evaluated values of the input, relative to its current value [1]."""
     best: tuple[tuple[CheapestLayouts, ...], ...]
-    """Cheapest deployment for each speed and each tried value."""
+    """Cheapest deployment for each speed and each evaluated value."""
     same_layout: tuple[tuple[CheapestLayouts, ...], ...]
-    """Cheapest deployment with the current layout, for each speed and each tried value."""
+    """Cheapest deployment with the current layout, for each speed and each evaluated value."""
     fastest: tuple[float, ...]
-    """Highest speed at the current cost, for each tried value [tokens/s]."""
+    """Highest speed at the current cost, for each evaluated value [tokens/s]."""
     held: tuple[FixedLayout, ...]
-    """Current layout at its current concurrency, for each tried value."""
+    """Speed, cost and TTFT of the current layout at its current concurrency, for each evaluated value."""
     steps: tuple[KindChange, ...] = ()
-    """Steps at the first speed, in ascending order of the input."""
+    """Input values at which the result for the first speed changes abruptly, ascending."""
 
     def cost(self, speed: int = 0) -> float:
-        """Elasticity of the lowest cost at a speed [1]: relative change of cost per relative change of the input."""
+        """Elasticity of the lowest cost at the speed with index ``speed`` [1]: % of cost per % of the input."""
         return slope(self.ratios, [best.dollars for best in self.best[speed]])
 
     def cost_of_layout(self, speed: int = 0) -> float:
-        """Elasticity of the lowest cost with the current layout, at one of the speeds [1]."""
+        """Elasticity of the lowest cost with the current layout, at the speed with index ``speed`` [1]."""
         return slope(self.ratios, [best.dollars for best in self.same_layout[speed]])
 
     @property
@@ -112,40 +115,40 @@ class Effect:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WhatIf(Shown):
-    """Sensitivity of a result to its inputs."""
+    """Sensitivity of cost and speed to the inputs of a query."""
 
     page = "report.questions.what_if:WhatIfPage"
 
     front: AnyFrontier
     """Frontier of the result; its points are services or decode steps."""
     speeds: tuple[float, ...]
-    """Speeds at which costs are compared [tokens/s]. Elasticities of the layout apply to the first speed."""
+    """User speeds at which costs are compared [tokens/s]; :attr:`layout` is the cheapest layout at the first speed."""
     best: tuple[CheapestLayouts, ...]
     """Cheapest deployment at each speed."""
     layout: Mapping[str, float | str]
-    """Parallelism degrees of the layout at the first speed."""
+    """Parallelism degrees of the cheapest layout at the first speed."""
     accelerators: float
-    """Number of GPUs in the instance or prefill/decode group of this layout [1]."""
+    """Number of GPUs in the instance, or prefill/decode group, with ``layout`` [1]."""
     span: tuple[float, float]
-    """Lower and upper end of each input's range, relative to the current value [1]."""
+    """Ends of the range in which each input is varied, relative to the current value [1]."""
     effects: tuple[Effect, ...]
-    """Effect of each input."""
+    """Effect of each varied input."""
 
     @property
     def setups(self) -> Sequence[Setup]:
-        """Setup that the analysis changes."""
+        """Setup of the query before inputs are varied."""
         return [self.front.setup]
 
     @property
     def by_size(self) -> list[Effect]:
-        """Inputs in order of their effect on the cost at the first speed, the largest first.
+        """Effects of the inputs on the cost at the first speed, the largest first.
 
-        Unknown effects are last.
+        Effects with an unknown elasticity are last.
         """
         return sorted(self.effects, key=lambda effect: -size_of(effect.cost()))
 
     def rooms(self, effect: Effect) -> dict[str, float]:
-        """Return elasticities of the distance to each SLO [1]; empty for decode steps, because they have no SLOs."""
+        """Elasticities of SLO / latency, for TTFT, TPOT and end-to-end latency [1]; empty for decode steps."""
         front = self.front
         if not isinstance(front, ServiceFrontier):
             return {}
@@ -156,7 +159,7 @@ class WhatIf(Shown):
         }
 
     def record(self) -> dict[str, object]:
-        """Return the result and the effects of all inputs as plain data."""
+        """Return the query, its result and the effects of all inputs as plain data."""
         front = self.front
         names = (*HEAD, "weights", "activations", "kv")
         if isinstance(front, ServiceFrontier):
@@ -177,7 +180,7 @@ class WhatIf(Shown):
         }
 
     def records(self) -> list[dict[str, object]]:
-        """Return one record per input, tried value and speed."""
+        """Return one record per input, evaluated value and speed."""
         return [
             {
                 "input": effect.input.key,
@@ -220,12 +223,12 @@ class WhatIf(Shown):
 
 
 def size_of(elasticity: float) -> float:
-    """Return the absolute value of an elasticity [1]; negative if unknown."""
+    """Return the absolute value of an elasticity, or -1 if the elasticity is unknown [1]."""
     return -1.0 if math.isnan(elasticity) else abs(elasticity)
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> float:
-    """Slope of a least-squares line through the logarithms [1]; NaN with fewer than two values.
+    """Elasticity of y with respect to x: slope of ln(y) against ln(x) [1]; NaN with fewer than two values.
 
     Parameters
     ----------
@@ -262,29 +265,29 @@ def what_if(
         Inputs by key (``hbm_bandwidth``, ``price``, ``layers``, ...) or by name (``hardware.watts``); by default all
         common inputs.
     speeds : float or sequence of float
-        User speeds [tokens/s]; by default the speed with the largest speed^3 / cost.
+        User speeds [tokens/s]; by default the speed of the frontier point with the largest speed^3 / cost.
     span : (float, float)
-        Range of the inputs, relative to their current values [1].
+        Ends of the range in which inputs are varied, relative to their current values [1].
     progress : callable, optional
-        Receives the completed share of the work and the current step.
+        Function that receives the completed share of the work [1] and the current input.
     **settings
         Further fields of ``inference_econ.inputs.Settings`` (isl, osl, weights, tp, ...). With ``decode_only``,
-        ``context`` or ``grid="paper"``, the result is about decode steps, and each instance size has its fastest
+        ``context`` or ``grid="paper"``, the result applies to decode steps, and each instance size has its fastest
         layout.
 
     Returns
     -------
     WhatIf
-        Result for the cheapest candidate at the first speed: an engine with a recipe, aggregated or disaggregated.
-        Elasticities are least-squares slopes over the input range. Steps are located to 1% for inputs that you name.
-        For other inputs, they are located between two tried values.
+        Sensitivity of the cheapest candidate deployment (engine, recipe, aggregated or disaggregated) at the first
+        speed. Elasticities are least-squares slopes over the input range. Steps (abrupt changes of the result) are
+        located to 1% for inputs that you name, and between two evaluated values for all other inputs.
 
     Raises
     ------
     InputError
         If a name or setting is invalid.
     NothingFitsError
-        If nothing fits, or no deployment is as fast as requested.
+        If no deployment is feasible, or if every deployment is slower than a requested speed.
 
     Examples
     --------
@@ -366,13 +369,13 @@ def _effect(
     sharp: float,
     continuous: bool,
 ) -> Effect:
-    """Effect of an input. The effect compares results at some input values with the current results, at all speeds."""
+    """Effect of an input: results for some values of the input, compared with the current results at all speeds."""
     (settings, practice), (first, answer) = question, answers[0]
     assert answer.layout is not None
 
     @cache
     def curves(ratio: float) -> Curves | None:
-        """Cost curves at another value of the input; None if no deployment fits."""
+        """Cost curves for ``ratio`` times the current value of the input; None if no deployment fits."""
         try:
             return _curves(varied.scaled(settings, ratio), practice)
         except NothingFitsError:
@@ -383,7 +386,7 @@ def _effect(
         return CheapestLayouts() if line is None else line.cheapest(speed, layout)
 
     def kind_at(ratio: float) -> CheapestLayouts:
-        """Cheapest layout at the first speed. On a grid of continuous sizes, all sizes count as one layout."""
+        """Cheapest layout at the first speed; if instance sizes are continuous, all sizes are treated as one layout."""
         best = at(ratio, first)
         return best._replace(layout=answer.layout) if continuous and best.layout is not None else best
 
@@ -406,12 +409,12 @@ def _effect(
     )
 
 
-#: Kind of a step, tried values before and after it, and the best layouts at both.
+#: Kind of a step, the evaluated values before and after the step, and the best layouts at these values.
 _Found = tuple[StepKind, float, float, LayoutKey | None, LayoutKey | None]
 
 
 def _steps(best: Callable[[float], CheapestLayouts], values: Sequence[float], sharp: float) -> Iterator[_Found]:
-    """Find the inputs at which the best layout changes, no deployment is feasible, or costs start or stop to change."""
+    """Find input values at which the best layout changes, deployments become infeasible, or costs become constant."""
     for left, right in itertools.pairwise(values):
         yield from _changes(best, left, right, sharp)
     directions: tuple[tuple[StepKind, Sequence[float]], ...] = (("flat_from", values), ("flat_to", values[::-1]))
@@ -422,9 +425,9 @@ def _steps(best: Callable[[float], CheapestLayouts], values: Sequence[float], sh
 
 
 def _changes(best: Callable[[float], CheapestLayouts], left: float, right: float, sharp: float) -> Iterator[_Found]:
-    """Changes of the best layout between two input values, by bisection.
+    """Find changes of the best layout between two input values by bisection.
 
-    The bisection misses changes that cancel each other.
+    Changes are not found if the layouts at both values are equal.
     """
     before, after = best(left).layout, best(right).layout
     if before == after:
@@ -441,9 +444,9 @@ def _changes(best: Callable[[float], CheapestLayouts], left: float, right: float
 def _flat(
     best: Callable[[float], CheapestLayouts], ordered: Sequence[float], sharp: float
 ) -> tuple[float, float] | None:
-    """Two input values between which costs become constant; None if costs do not become constant.
+    """Two input values between which the cost becomes constant; None if the cost does not become constant.
 
-    The cost must be equal at two tried values or more, because any curve is constant near a single last value.
+    The cost must be equal at two or more evaluated values, because a single last value is always equal to itself.
     """
     last = math.log(best(ordered[-1]).dollars)
 

@@ -1,4 +1,4 @@
-"""Inputs that a sensitivity analysis varies, and their possible values."""
+"""Inputs that a sensitivity analysis varies, with their possible values."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ _COUNTS = {
     "experts": "experts",
     "active_experts": "active experts",
 }
-#: Varied numbers of experts and of layers keep common divisors with the current number, up to these values [1]. They
-#: can then be split over GPUs and stages.
+#: Largest common divisor that varied numbers of experts and of layers keep with the current number [1]. Experts and
+#: layers can then be split over GPUs and pipeline stages.
 _EXPERTS, _STAGES = 8, 4
-#: Factor by which a count is varied if no possible value is nearer [1].
+#: Factor by which a count is varied if the range contains no other possible count [1].
 _FAR = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Input of a query that can be varied."""
+    """Input of a query that a sensitivity analysis can vary."""
 
     key: str
-    """Key in options and data."""
+    """Name of the input in options and data."""
     label: str
     """Display name."""
     unit: str
-    """Unit, see :mod:`inference_econ.inputs.units`; empty for counts."""
+    """Unit of the values, see :mod:`inference_econ.inputs.units`; empty for counts."""
     numbers: Mapping[str, float]
-    """Names of the numbers that change together, see :func:`inference_econ.studies.settings.number`.
+    """Values of all numbers that change together, by name; see :func:`inference_econ.studies.settings.number`.
 
-    The first number is the value of the input.
+    The first number is the displayed value of the input.
     """
     changes: tuple[str, ...] = ()
-    """Further what-ifs that apply to every changed value."""
+    """Additional changes (``hardware.FIELD=VALUE``) that apply whenever the input is varied."""
     whole: bool = False
     """True if the value must be an integer."""
 
@@ -56,7 +56,7 @@ class Input:
         return next(iter(self.numbers.values()))
 
     def scaled(self, settings: Settings, ratio: float) -> Settings:
-        """Multiply all numbers of the input by a ratio."""
+        """Return settings in which all numbers of the input are multiplied by ``ratio``."""
         if ratio == 1.0:
             return settings
         values = {name: value * ratio for name, value in self.numbers.items()}
@@ -66,7 +66,7 @@ class Input:
 
 
 def inputs_of(settings: Settings) -> tuple[Input, ...]:
-    """Common inputs of a query (GPU, network, host, price, requests, model). Inputs with the value 0 are left out.
+    """Common inputs of a query (GPU, network, host, price, requests, model), without inputs whose value is 0.
 
     Raises
     ------
@@ -86,25 +86,25 @@ def _input(
     changes: tuple[str, ...] = (),
     whole: bool = False,
 ) -> Input:
-    """Input for some numbers of a query."""
+    """Create an input that varies some numbers of a query together."""
     return Input(key, label, unit, {name: number(settings, name) for name in names}, changes, whole)
 
 
 def chosen(settings: Settings, keys: Sequence[str]) -> tuple[Input, ...]:
-    """Inputs of a query by their keys, or by the names of its numbers.
+    """Select inputs of a query by key, or by the name of a number.
 
     Parameters
     ----------
     settings : Settings
-        Query.
+        Settings of the query.
     keys : sequence of str
-        Keys of :func:`inputs_of`, or names of :func:`inference_econ.studies.settings.number`. If empty, all common
-        inputs.
+        Keys of :func:`inputs_of`, or names that :func:`inference_econ.studies.settings.number` accepts; empty for all
+        common inputs.
 
     Raises
     ------
     InputError
-        If an input is unknown, or its value is 0 (it then has no elasticity).
+        If an input is unknown, or has the value 0 and therefore no elasticity.
     """
     by_key = {candidate.key: candidate for candidate in inputs_of(settings)}
     wanted = []
@@ -127,12 +127,12 @@ def chosen(settings: Settings, keys: Sequence[str]) -> tuple[Input, ...]:
 
 
 def _of_machine(settings: Settings, setup: Setup) -> Iterator[Input]:
-    """Inputs of the GPU, its links, and the host."""
+    """Yield the common inputs of the GPU, its network links and the host."""
     made, chip = partial(_input, settings), setup.hardware
     yield made("hbm_bandwidth", "HBM bandwidth", "B/s", "hardware.hbm_bytes_per_second")
     yield made("hbm_size", "HBM size", "B", "hardware.hbm_bytes")
     for unit in dict.fromkeys(map(setup.rates.unit, (*setup.precision.of_weights, setup.precision.activations))):
-        # Both 16-bit formats have the same peak, so both peaks change together.
+        # FP16 and BF16 have the same peak rate, so both peak rates change together.
         same = [unit, *({"bf16": ["fp16"], "fp16": ["bf16"]}.get(unit, []))]
         names = (f"hardware.dense_flops_per_second.{name}" for name in same if name in setup.peaks)
         changes = ("hardware.two_to_four_sparsity=false",)
@@ -153,7 +153,7 @@ def _of_machine(settings: Settings, setup: Setup) -> Iterator[Input]:
 
 
 def _of_question(settings: Settings, setup: Setup) -> Iterator[Input]:
-    """Inputs of the price, the requests, and the model."""
+    """Yield the common inputs of the price, the requests and the model."""
     made = partial(_input, settings)
     yield made("price", "price", "USD/h", "price")
     if settings.context is not None:
@@ -171,24 +171,24 @@ def _of_question(settings: Settings, setup: Setup) -> Iterator[Input]:
 
 
 def ratios(varied: Input, setup: Setup, low: float, high: float, steps: int = 2) -> tuple[float, ...]:
-    """Values of an input to try, as ratios to its current value; ascending, including 1.
+    """Values of an input to evaluate, as ascending ratios to its current value; the ratio 1 is included.
 
     Parameters
     ----------
     varied : Input
-        The input.
+        Input that is varied.
     setup : Setup
         Setup of the query; its model determines the possible counts.
     low, high : float
-        Ends of the range: ``low`` is below 1, ``high`` above 1 [1].
+        Ends of the range, as ratios to the current value [1]; ``low`` is below 1 and ``high`` above 1.
     steps : int
         Number of values on each side of 1, in equal ratios [1].
 
     Returns
     -------
     tuple of float
-        Ratios. For counts, they lead to values that the model can have. If the range has no such value on one side, the
-        next possible value is included.
+        Ratios [1]. If the input is a count, only counts that the model could have are included. If the range has no
+        possible count below or above the current count, the next possible count is included.
     """
     wanted = [end ** (step / steps) for end in (low, high) for step in range(1, steps + 1)]
     if not varied.whole:
@@ -202,7 +202,7 @@ def ratios(varied: Input, setup: Setup, low: float, high: float, steps: int = 2)
 
 
 def _possible(key: str, setup: Setup, wanted: float) -> float:
-    """Nearest number of layers, heads or experts that the model could have."""
+    """Number of layers, heads or experts that is nearest to ``wanted`` and that the model could have."""
     model, now = setup.model, sizes.model_value(setup.model, key)
     grouped = [block.attention for block in model.blocks if isinstance(block.attention, GroupedQueryAttention)]
     if key == "layers":

@@ -1,1 +1,1 @@
-"""Layouts of an instance: fixed parallelism degrees, families of layouts, search grids, and divisibility rules."""
+"""Layouts of an instance: fixed parallelism degrees, layouts to search, search grids, and divisibility rules."""

@@ -1,4 +1,4 @@
-"""Families of layouts for a search, and grids of instance sizes and batches."""
+"""Sets of layouts that a search evaluates, and grids of instance sizes and batches."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def machine(hardware: HardwareSpec) -> int:
 def node(hardware: HardwareSpec) -> int:
     """Number of chips in a node, which is the largest machine that can be rented [1].
 
-    Engines use a node as one pipeline stage. For chips without known rental machines, this is :func:`machine`. For
-    racks, it is the number of chips in a tray.
+    Engines use a node as one pipeline stage. For chips without known rental machines, the result equals
+    :func:`machine`. For racks, the result is the number of chips in a compute tray.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def instance_sizes(hardware: HardwareSpec, largest: float) -> Array:
     Parameters
     ----------
     hardware : HardwareSpec
-        Chip. The sizes of machines with this chip limit the instance sizes.
+        Chip, whose machine sizes determine the instance sizes.
     largest : float
         Size of the largest instance [1].
 
@@ -77,25 +77,25 @@ def instance_sizes(hardware: HardwareSpec, largest: float) -> Array:
 def sensible_stages(
     accelerators: Array, stage: Array, hardware: HardwareSpec, smallest: float
 ) -> npt.NDArray[np.bool_]:
-    """True for pipeline stages that the documentation of engines recommends; arguments are broadcast.
+    """True for stage sizes that engine documentation recommends for pipeline parallelism; arguments are broadcast.
 
     For models that are too large for one node, the documentation recommends one stage per node, with tensor parallelism
-    inside it (``EngineFacts.stages_over``). Chips without a fast link may also have several stages within a node. No
-    measured server on one machine used pipeline stages, so predictions for them are not validated.
+    inside the node (``EngineFacts.stages_over``). Chips without a fast link may also have several stages within a node.
+    No measured server on one machine used pipeline stages, so predictions for such servers are not validated.
 
     Parameters
     ----------
     accelerators, stage : ndarray
-        Number of chips in each instance, and in each of its stages [1].
+        Number of chips in each instance, and in each pipeline stage of the instance [1].
     hardware : HardwareSpec
-        Chip; it determines the size of nodes and machines.
+        Chip, which determines the size of nodes and machines.
     smallest : float
         Number of chips that have just enough memory for the weights [1].
 
     Examples
     --------
-    The first result is for models that need 12 chips and 2 chips, on one or two machines of 8 chips with a fast link.
-    The second result is for the smaller model on chips without a fast link:
+    The first result has two models, which need 12 and 2 chips, on one or two machines of 8 chips with a fast link. The
+    second result has the smaller model on chips without a fast link:
 
     >>> from inference_econ.inputs import catalog
     >>> sizes, stages = np.array([8.0, 16.0, 16.0]), np.array([4.0, 8.0, 4.0])
@@ -111,7 +111,7 @@ def sensible_stages(
     return np.asarray((stage == accelerators) | without_link | over_nodes)
 
 
-#: All instance sizes of a contiguous range [1].
+#: Factors on the smallest size that the fixed degrees allow, all of which are searched [1].
 _EVERY_SIZE = np.arange(1, 129)
 
 
@@ -119,21 +119,21 @@ _EVERY_SIZE = np.arange(1, 129)
 class ContinuousLayouts:
     """Layouts of the published study, in which every parallelism degree is a real number.
 
-    ``depths`` lists the pipeline depths to try for each instance; 0 marks a depth that does not fit. ``variants`` adds
-    a leading axis for the number of attention ranks. ``attention_ranks`` lists the numbers of attention ranks that a
-    stage may have; searches use them for bounds. ``unpinned`` is the same family without fixed degrees, for draft
-    models whose layout differs from that of the target.
+    ``depths`` lists the pipeline depths to evaluate for each instance; 0 marks a depth that does not fit. ``variants``
+    adds a leading axis for the number of attention ranks. ``attention_ranks`` lists the numbers of attention ranks that
+    a stage may have, from which searches compute lower bounds. ``unpinned`` returns layouts without fixed degrees, for
+    draft models whose layout differs from the target's layout.
 
     Attributes
     ----------
     pipeline : bool
-        True to try pipeline depths other than 1.
+        True to search pipeline depths other than 1.
     """
 
     pipeline: bool
 
     def depths(self, model: ModelSpec, assumptions: Assumptions, accelerators: Array, batch: Array) -> list[Array]:
-        """Depth 1, followed by real numbers in equal ratios, as in the study [1]."""
+        """Pipeline depths for each instance: 1, then real numbers in equal ratios, as in the published study [1]."""
         del accelerators
         assumed, deepest = assumptions.layout, np.full(batch.shape, float(model.layers))
         if not self.pipeline or assumed.pipeline_steps == 0:
@@ -166,12 +166,12 @@ class WholeLayouts:
     Attributes
     ----------
     pipeline : bool
-        True to try pipeline depths other than 1.
+        True to search pipeline depths other than 1.
     pins : Pins
-        Fixed parallelism degrees. The search includes them even if they do not divide the model.
+        Fixed parallelism degrees, which are searched even if they do not divide the model.
     hardware : HardwareSpec or None
-        Chip, which limits layouts: tensor parallelism stays within a machine, and pipeline stages are nodes. Fixed
-        degrees are not limited. None for no limit.
+        Chip, which limits layouts: a tensor-parallel group must be within one machine, and a pipeline stage is a node.
+        Fixed degrees are not limited. Without a chip (None), layouts are not limited.
     smallest : float
         Number of chips that have just enough memory for the weights [1]; used only with ``hardware``.
     """
@@ -182,7 +182,7 @@ class WholeLayouts:
     smallest: float = 0.0
 
     def depths(self, model: ModelSpec, assumptions: Assumptions, accelerators: Array, batch: Array) -> list[Array]:
-        """Pipeline depths for the model's layers; each divides the chips of the instance and its batch."""
+        """Pipeline depths for each instance; 0 where a depth does not divide the number of chips or the batch [1]."""
         if self.pins.pp is not None:
             return [np.full(np.broadcast_shapes(accelerators.shape, batch.shape), float(self.pins.pp))]
         chips = (self.pins.tp or 1) * (self.pins.dp or 1)
@@ -201,9 +201,10 @@ class WholeLayouts:
         return depths
 
     def variants(self, model: ModelSpec, assumptions: Assumptions, plans: Plans) -> Plans:
-        """Plans with each number of attention ranks and each number of expert ranks, as two leading axes.
+        """Plans with all numbers of attention ranks and all numbers of expert-parallel ranks, as two leading axes.
 
-        The numbers divide the heads or the experts, and the chips of a stage in at least one instance.
+        Attention ranks divide the heads, and expert-parallel ranks divide the experts. All numbers divide the stage of
+        at least one instance.
         """
         stage = plans.stage
         ranks = self._only_ranks(assumptions.layout, stage)
@@ -217,19 +218,19 @@ class WholeLayouts:
         return replace(plans, attention_ranks=ranks[:, None], ep=ep, whole=True, dcp=float(self.pins.dcp or 1))
 
     def attention_ranks(self, model: ModelSpec, assumptions: Assumptions, stage: Array) -> Array:
-        """Integer numbers of ranks, at most the stage [1]."""
+        """Numbers of attention ranks that a stage may have: integers up to the stage size [1]."""
         ranks = self._only_ranks(assumptions.layout, stage)
         return np.minimum(_column(self._inside(attention_degrees(model)), stage) if ranks is None else ranks, stage)
 
     def _inside(self, degrees: Array) -> Array:
-        """Numbers of attention ranks that engine documentation recommends within a machine."""
+        """Select the numbers of attention ranks that are powers of two and fit within one machine [1]."""
         if self.hardware is None:
             return degrees
         powers_of_two = np.mod(np.log2(degrees), 1) == 0
         return np.asarray(degrees[powers_of_two & (degrees <= machine(self.hardware))])
 
     def _only_ranks(self, assumed: LayoutAssumptions, stage: Array) -> Array | None:
-        """Number of attention ranks if it is fixed, shape (1, *stage.shape) [1]; None if it is searched."""
+        """Fixed number of attention ranks, shape (1, *stage.shape) [1]; None if the search varies this number."""
         if self.pins.tp is not None:
             return np.full((1, *stage.shape), float(self.pins.tp))
         if self.pins.dp is not None or assumed.attention_scale_down_steps == 0:
@@ -237,16 +238,16 @@ class WholeLayouts:
         return None
 
     def unpinned(self) -> WholeLayouts:
-        """Layouts without fixed parallelism degrees."""
+        """Return integer layouts without fixed parallelism degrees."""
         return WholeLayouts(self.pipeline)
 
 
-#: Family from which a search chooses the layouts of each instance.
+#: Layouts from which a search chooses for each instance.
 Layouts: TypeAlias = ContinuousLayouts | WholeLayouts
 
 
 def _column(values: Array, instances: Array) -> Array:
-    """Values as an array with a new first axis, followed by axes of length 1 for the instances."""
+    """Reshape values to a first axis, followed by axes of length 1 that broadcast over instances."""
     return values.reshape(-1, *([1] * instances.ndim))
 
 
@@ -257,14 +258,14 @@ def _dividing(degrees: Array, stage: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class InstanceGrid:
-    """Instances to search: every pair of a size and a batch.
+    """Grid of instances that a search evaluates: every pair of an instance size and a batch.
 
     Attributes
     ----------
     accelerators, batch : ndarray, shapes (n,) and (m,)
         Instance sizes [chips] and batches [1].
     layouts : Layouts
-        Family of layouts for each pair.
+        Layouts to evaluate for each pair.
     """
 
     accelerators: Array
@@ -272,14 +273,14 @@ class InstanceGrid:
     layouts: Layouts
 
     def pairs(self) -> tuple[Array, Array]:
-        """Sizes and batches as arrays that broadcast to every pair: shapes (n, 1) and (1, m)."""
+        """Sizes and batches as arrays that broadcast to all pairs, with shapes (n, 1) and (1, m)."""
         return self.accelerators[:, None], self.batch[None, :]
 
 
 def paper_grid(
     smallest: float, sparsity: float, *, pipeline: bool, points: int = 400, largest: float | None = None
 ) -> InstanceGrid:
-    """Grid of the published study. Neighboring sizes have a constant ratio, and neighboring batches too.
+    """Grid of the published study, with instance sizes in equal ratios and batches in equal ratios.
 
     Parameters
     ----------
@@ -288,7 +289,7 @@ def paper_grid(
     sparsity : float
         Number of experts divided by the number of active experts [1].
     pipeline : bool
-        True to try pipeline depths other than 1.
+        True to search pipeline depths other than 1.
     points : int
         Number of instance sizes, and number of batches [1].
     largest : float, optional
@@ -296,7 +297,8 @@ def paper_grid(
 
     Notes
     -----
-    Erdil (2025), published code: sizes 2^linspace(log2(smallest), 18), batches 2^linspace(0, 18 + log2(s)).
+    The published code of Erdil (2025) has the sizes 2^linspace(log2(smallest), 18) and the batches 2^linspace(0, 18 +
+    log2(s)), with the sparsity s.
     """
     sizes = 2.0 ** np.linspace(np.log2(smallest), 18.0, points)
     batches = 2.0 ** np.linspace(0.0, 18.0 + np.log2(sparsity), points)
@@ -319,13 +321,14 @@ def whole_grid(
     smallest : float
         Number of chips that have just enough memory for the weights; the smallest instance has this size [1].
     pipeline : bool
-        True to try pipeline depths other than 1.
+        True to search pipeline depths other than 1.
     largest : int, optional
-        Largest instance [1]; by default 64, or four times the smallest if that is more.
+        Size of the largest instance [1]; by default the largest of 64, a full machine, and four times the smallest
+        size.
     largest_batch : int
         Largest batch [1].
     pins : Pins, optional
-        Fixed parallelism degrees. The grid contains only sizes and batches that match them.
+        Fixed parallelism degrees. The grid contains only sizes and batches that these degrees allow.
     hardware : HardwareSpec, optional
         Chip, which determines the instance sizes, see :func:`instance_sizes`; without a chip, all sizes are included.
     """
@@ -345,8 +348,9 @@ def whole_grid(
     if fixed.batch is not None:
         batches = np.array([fixed.batch], dtype=float)
     else:
-        # There are eight batches per factor of two. They have many divisors, so pipelines and attention-DP groups can
-        # split them evenly. Multiples of the largest instance are added, because its groups can split these.
+        # The grid has eight batches per factor of two. These batches have many divisors, so pipelines and attention-DP
+        # groups can split them evenly. Multiples of the largest instance size are added, because attention-DP groups of
+        # this instance can split them evenly.
         steps = _whole_steps(17)
         unit = int(sizes[-1]) if sizes.size else 1
         batches = np.unique(np.concatenate([steps * fixed.groups, steps * unit])).astype(float)
@@ -355,5 +359,5 @@ def whole_grid(
 
 
 def _whole_steps(doublings: int) -> npt.NDArray[np.intp]:
-    """Integers from 1: all up to 16, then eight per factor of two."""
+    """Integers from 1 to 2^doublings: all integers up to 16, then eight per factor of two."""
     return np.concatenate([np.arange(2**k, 2 ** (k + 1), max(1, 2**k // 8)) for k in range(doublings)])

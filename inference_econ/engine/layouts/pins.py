@@ -1,4 +1,4 @@
-"""Parallelism degrees of a deployment that a user fixes."""
+"""Parallelism degrees that a user fixes, and the search space of deployments."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from inference_econ.engine.layouts.plans import Plans, attention_groups
 from inference_econ.errors import InputError
 from inference_econ.inputs import GridName, LayoutAssumptions
 
-#: Value of a parallelism degree: a number, :data:`ANY` to search over it, or None if not given.
+#: Value of a parallelism degree: a number, :data:`ANY` for a search over the degree, or None if not given.
 Degree: TypeAlias = int | Literal["any"] | None
-#: Value that stands for a search over a degree, and the degrees that may have it.
+#: Value that requests a search over a degree, and names of the degrees that may have this value.
 ANY = "any"
 _DEGREES = ("tp", "dp", "pp", "ep")
 #: Largest accepted degree and batch [1].
@@ -42,7 +42,7 @@ def divisors(*factors: int) -> list[int]:
 
 
 def nearest(wanted: int, possible: list[int]) -> str:
-    """Nearest allowed values below and above a requested value.
+    """Text with the nearest allowed values below and above a requested value.
 
     Examples
     --------
@@ -56,11 +56,11 @@ def nearest(wanted: int, possible: list[int]) -> str:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Pins:
-    """Parallelism degrees that a user fixes, with the meaning that they have in engines.
+    """Parallelism degrees that a user fixes, with the same meaning as in engine options.
 
-    ``Pins(tp=2)`` is an instance of 2 chips, as is ``vllm serve --tensor-parallel-size 2``. If you give one of ``tp``,
-    ``dp`` and ``pp``, the others are 1. The value ``"any"`` means that the search tries all values of a degree:
-    ``Pins(tp=8, dp="any")`` allows instances of 8, 16, 24, ... chips. If you give no degree, all are searched.
+    ``Pins(tp=2)`` is an instance of 2 chips, as is ``vllm serve --tensor-parallel-size 2``. If you give at least one of
+    ``tp``, ``dp`` and ``pp``, all others are 1. The value ``"any"`` requests a search over a degree: ``Pins(tp=8,
+    dp="any")`` allows instances of 8, 16, 24, ... chips. If you give no degree, the search varies all degrees.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Pins:
     pp : int or None
         Pipeline stages [1].
     ep : int or None
-        Expert-parallel ranks of a stage [1]; None for the best value.
+        Expert-parallel ranks of a stage [1]; None for the best value in the search.
     batch : float or None
         Number of sequences that the instance decodes together [1].
     accelerators : float or None
@@ -130,7 +130,7 @@ class Pins:
 
     @property
     def text(self) -> str:
-        """Fixed values as users write them: ``tp=8, batch=64``."""
+        """Fixed values as text for users: ``tp=8, batch=64``."""
         named = {"accelerators": "instance_gpus"}
         return ", ".join(f"{named.get(name, name)}={value:g}" for name, value in self.given().items())
 
@@ -153,17 +153,17 @@ class Pins:
 
     @property
     def chips(self) -> int:
-        """Size of the instance [1]. If a degree is searched, a number that divides every possible size."""
+        """Size of the instance; if the search varies a degree, a number that divides every possible size [1]."""
         stage = (self.tp or 1) * (self.dp or 1)
         return (self.pp or 1) * (stage if self.complete else math.lcm(stage, self.ep or 1))
 
     def check_whole(self) -> None:
-        """Reject fractions, and degrees that contradict each other or the size of the instance.
+        """Reject fractional degrees, and degrees that contradict each other or the instance size.
 
         Raises
         ------
         InputError
-            If a degree is a fraction or contradicts another value; the message names it.
+            If a degree is a fraction or contradicts another value. The message names this degree.
         """
         for name, value in self.given().items():
             if value % 1:
@@ -195,7 +195,7 @@ def _is_any(value: object) -> bool:
 
 
 def _number(name: str, value: Any) -> float | None:
-    """Checked number of a fixed degree, as int if it is an integer."""
+    """Check the number of a fixed degree, and convert an integer value to ``int``."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
@@ -208,21 +208,20 @@ def _number(name: str, value: Any) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """Search space of deployments.
+    """Search space of deployments: fixed degrees, size limits and grid.
 
     Attributes
     ----------
     pins : Pins
         Fixed parallelism degrees.
     max_accelerators : float or None
-        Largest instance in the search [1]; by default 64, or four times the smallest.
+        Size of the largest instance in the search [1]; None for the default of :func:`.grids.whole_grid`.
     pipeline : bool
-        True to try pipeline depths other than 1.
+        True to search pipeline depths other than 1.
     grid : {'whole', 'paper'}
         Integer instances and layouts (``whole``), or the logarithmic grid of the published study (``paper``).
     any_group : bool
-        True to search for prefill/decode groups that no published recipe has. A group is a set of prefill and decode
-        instances.
+        True to include groups of prefill and decode instances that no published recipe has.
     gpus : int or None
         Maximum GPUs of one deployment [1].
 
@@ -240,7 +239,7 @@ class Space:
     gpus: int | None = None
 
     def __post_init__(self) -> None:
-        """Reject invalid values."""
+        """Reject an unknown grid and non-positive sizes."""
         if self.grid not in get_args(GridName):
             raise InputError(f"grid: got {self.grid!r}; allowed: {', '.join(sorted(get_args(GridName), reverse=True))}")
         if self.max_accelerators is not None and not self.max_accelerators > 0:
@@ -248,7 +247,7 @@ class Space:
 
 
 def as_setting(name: str, value: object) -> str:
-    """Format a value as scenarios write it."""
+    """Format a fixed value as in scenario files, for error messages."""
     return f"{name}: {value}"
 
 
@@ -260,12 +259,12 @@ def instance_pins(
     dcp: int | None = None,
     write: Callable[[str, object], str] = as_setting,
 ) -> Pins:
-    """Create fixed parallelism degrees (``Pins``) from the values of a command, a scenario or an engine.
+    """Create ``Pins`` (fixed parallelism degrees) from the values of a command, a scenario file or an engine.
 
     Parameters
     ----------
     degrees : mapping of str to int, str or None
-        Values of ``tp``, ``pp``, ``dp`` and ``ep``, as in :class:`Pins`; missing ones are not fixed.
+        Values of ``tp``, ``pp``, ``dp`` and ``ep``, as in :class:`Pins`; missing degrees are not fixed.
     instance_gpus : float, optional
         Number of chips of the instance [1].
     batch, dcp
@@ -276,7 +275,7 @@ def instance_pins(
     Raises
     ------
     InputError
-        If the parallelism degrees alone determine another size of the instance.
+        If the parallelism degrees determine an instance size that differs from ``instance_gpus``.
 
     Examples
     --------
@@ -299,24 +298,24 @@ def instance_pins(
     return pins
 
 
-#: Degree in a :func:`layout_key`.
+#: Pattern of a parallelism degree in a layout name (:func:`layout_key`).
 _DEGREE = re.compile(r"(tp|dp|pp|ep)(\d[\d.]*)")
 
 
 def layout_columns(
     plans: Plans, cut: npt.NDArray[np.str_], assumptions: LayoutAssumptions
 ) -> dict[str, list[float] | list[str]]:
-    """Parallelism degrees of n plans, each as a list; they are integers except on the published study's grid.
+    """Parallelism degrees of n plans, one list per degree; integers, except on the published study's grid.
 
-    A pipeline stage has tp x dp = moe_tp x ep chips. In the published study, only tp of these chips compute attention,
-    and the remaining chips wait. In the study, moe_tp x ep is therefore larger than tp x dp.
+    A pipeline stage has tp x dp = moe_tp x ep chips. In the published study, only tp of the chips of a stage compute
+    attention, so moe_tp x ep may be larger than tp x dp.
 
     Parameters
     ----------
     plans : Plans
         Deployments, shape (n,).
     cut : ndarray of str, shape (n,)
-        How each plan splits its weight matrices.
+        Split of each plan's weight matrices, along one dimension (1D) or along both (2D).
     assumptions : LayoutAssumptions
         Assumptions that state whether attention-DP groups share the batch.
     """
@@ -347,7 +346,7 @@ def layout_key(tp: float, dp: float, pp: float, ep: float = 1.0) -> str:
 
 
 def key_degrees(key: str) -> dict[str, float]:
-    """Parallelism degrees in a :func:`layout_key`; degrees that are missing there are 1.
+    """Parallelism degrees of a layout name (:func:`layout_key`); degrees that are missing in the name are 1.
 
     Examples
     --------
@@ -359,7 +358,7 @@ def key_degrees(key: str) -> dict[str, float]:
 
 
 def bare_key(key: str) -> str:
-    """A :func:`layout_key` without its expert ranks, which some measurements do not record.
+    """Layout name (:func:`layout_key`) without expert ranks, which some measurements do not record.
 
     Examples
     --------
@@ -371,7 +370,7 @@ def bare_key(key: str) -> str:
 
 
 def recorded_key(layout: Mapping[str, float | str]) -> str:
-    """The :func:`layout_key` for the parallelism degrees in a :func:`layout_record`.
+    """Layout name (:func:`layout_key`) of the parallelism degrees in the ``layout`` field of a result record.
 
     Examples
     --------

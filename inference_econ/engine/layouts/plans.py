@@ -1,7 +1,7 @@
 """Plans as arrays. A plan is one layout of an instance, with one batch.
 
-The arrays of a :class:`Plans` broadcast against each other. A value that depends on one axis is stored once per entry
-of this axis.
+The arrays of a :class:`Plans` broadcast against each other. A value that varies only along one axis is stored once per
+entry of this axis.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy.typing as npt
 from inference_econ._types import Array
 from inference_econ.inputs import ExpertAssumptions, LayoutAssumptions, ModelSpec
 
-#: Relative tolerance of pipeline depths. The study rounds depths, and an exact comparison would exclude the deepest
-#: one.
+#: Relative tolerance of pipeline depths [1]. The published study rounds depths, so an exact comparison would exclude
+#: the largest depth.
 DEPTH_TOLERANCE = 1e-9
 
 
@@ -38,7 +38,7 @@ class Plans:
     ep : ndarray or None
         Number of expert-parallel ranks in a stage [1]; None for the number that the assumptions determine.
     new_tokens : float
-        Tokens per sequence and step [1]. Plain decoding has 1; verifying drafts and prefill have more.
+        Tokens per sequence and step [1]: 1 in a decode step, more in prefill and in verification of draft tokens.
     prefill : bool
         True for a prefill step, in which only the last token of each sequence needs logits.
     whole : bool
@@ -49,8 +49,8 @@ class Plans:
         Number of sequences of the fullest attention-DP group, divided by the mean of all groups [1]. None for
         round-robin assignment, see :func:`fullest_group`.
     riding, riding_fullest : ndarray or float
-        Prompt tokens that a micro-batch prefills in the same step as decode tokens [tokens], and the tokens of the
-        fullest group divided by the mean of all groups [1]. Operators other than attention process prompt and decode
+        Prompt tokens that a micro-batch prefills in the same step as decode tokens [tokens], and prompt tokens of the
+        fullest group divided by the mean of all groups [1]. All operators except attention process prompt and decode
         tokens together.
     """
 
@@ -74,7 +74,7 @@ class Plans:
 
     @property
     def contents(self) -> tuple[object, ...]:
-        """All fields, hashable."""
+        """Hashable contents of all fields, as a key for caches."""
         values = (getattr(self, entry.name) for entry in fields(self))
         return tuple((value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value for value in values)
 
@@ -102,18 +102,18 @@ class Plans:
         return cls(accelerators, batch, pp, accelerators / pp, None, new_tokens)
 
     def at(self, index: tuple[npt.NDArray[np.intp], ...]) -> Plans:
-        """Plans at given positions of :attr:`shape`, as arrays of equal length."""
+        """Select plans by their indices in :attr:`shape`, as flat arrays."""
         shape = self.shape
 
         picked = {name: np.broadcast_to(array, shape)[index] for name, array in self.arrays().items()}
         return replace(self, **picked)  # type: ignore[arg-type]
 
     def row(self, index: int) -> Plans:
-        """One plan out of n flat plans, as arrays of shape (1,)."""
+        """Select one plan out of n flat plans, as arrays of shape (1,)."""
         return self.at((np.array([index]),))
 
     def column(self, batch: Array) -> Plans:
-        """Plans of shape (...), each with k batches.
+        """Replace the batch of each plan by k batches.
 
         Parameters
         ----------
@@ -131,13 +131,13 @@ class Plans:
 
     @classmethod
     def joined(cls, parts: Sequence[Plans]) -> Plans:
-        """Concatenation of flat plans; at least one part is needed, and all parts need the same fields."""
+        """Concatenate flat plans; at least one part is required, and all parts must have the same fields."""
         names = parts[0].arrays()
         joined = {name: np.concatenate([part.arrays()[name] for part in parts]) for name in names}
         return replace(parts[0], **joined)  # type: ignore[arg-type]
 
     def verifying(self, new_tokens: int) -> Plans:
-        """Copy with another number of tokens per sequence and step."""
+        """Copy the plans with another number of tokens per sequence and step."""
         return replace(self, new_tokens=new_tokens)
 
 
@@ -149,7 +149,7 @@ def attention_groups(plans: Plans, assumed: LayoutAssumptions) -> Array | float:
 def fullest_group(plans: Plans, assumed: LayoutAssumptions) -> Array | float:
     """Number of sequences in the fullest attention-DP group, divided by the mean of all groups [1].
 
-    All groups wait for the fullest group.
+    All attention-DP groups wait for the fullest group.
 
     Parameters
     ----------
@@ -162,8 +162,8 @@ def fullest_group(plans: Plans, assumed: LayoutAssumptions) -> Array | float:
     -------
     ndarray or float, broadcastable to (...)
         ceil(u / G) G / u for a micro-batch of u sequences and G groups: 1 if G divides u, and G for a single sequence.
-        A fractional u is interpolated between the integers around it. The result is 1 for real-valued parallelism
-        degrees.
+        For a fractional u, the result is interpolated between the neighboring integers. The result is 1 for real-valued
+        parallelism degrees.
 
     Examples
     --------
@@ -193,8 +193,9 @@ def dealt(sequences: Array, groups: Array) -> Array:
 def expert_ranks(plans: Plans, experts: int, sparsity: float, assumed: ExpertAssumptions) -> Array:
     """Number of expert-parallel ranks in a stage, for a block with ``experts`` experts [1], shape (...).
 
-    The number is ``plans.ep`` if given, else the smaller of the numbers of chips and experts. A micro-batch that is too
-    small has 1 (Erdil 2025, published code; the text of the study has no such limit).
+    The number is ``plans.ep`` if it is set, otherwise the smaller of the numbers of chips and experts. If the
+    micro-batch is too small for expert parallelism, the number is 1 (published code of Erdil, 2025; the paper has no
+    such limit).
     """
     if experts == 1:
         return np.ones(())
@@ -218,18 +219,18 @@ def expert_slots(experts: float, ranks: npt.ArrayLike, assumed: ExpertAssumption
     experts : float
         Number of different experts in a layer [1].
     ranks : array_like, shape (...)
-        Number of expert-parallel ranks, all with the same number of experts [1].
+        Number of expert-parallel ranks, which all store equally many experts [1].
     assumed : ExpertAssumptions
-        Assumptions that set the minimum number of copies, or that there are no copies.
+        Assumptions that set the minimum number of copies, if experts have copies.
 
     Returns
     -------
     ndarray, shape (...)
-        Number of experts [1]. If there are several ranks and copies, it is a multiple of the ranks.
+        Number of stored experts [1]. With copies, the number is a multiple of the number of ranks.
 
     Examples
     --------
-    With 256 experts, 72 ranks store 288, four on each:
+    With 256 different experts, 72 ranks store 288 experts, four per rank:
 
     >>> from inference_econ.inputs import catalog
     >>> expert_slots(256, [1, 8, 72], catalog.assumptions("deployable").experts)
@@ -259,9 +260,9 @@ def domains_spanned(ranks: npt.ArrayLike, stride: npt.ArrayLike, stage: npt.Arra
     Parameters
     ----------
     ranks : array_like, shape (...)
-        Number of members in each group [1].
+        Number of members (ranks) in each group [1].
     stride : array_like, shape (...)
-        Distance between members in chips: 1 for adjacent members, or the size of the inner groups [1].
+        Distance between members of a group in chips [1]: 1 for adjacent members, or the size of the inner groups.
     stage : array_like, shape (...)
         Number of chips in the stage [1]. The groups fill the chips one after the other.
     link_domain : int
@@ -270,20 +271,21 @@ def domains_spanned(ranks: npt.ArrayLike, stride: npt.ArrayLike, stage: npt.Arra
     Returns
     -------
     ndarray, shape (...)
-        Number of domains [1]. A group spans at most as many domains as it has members, and at most the domains of the
-        stage.
+        Number of domains [1]. The number is at most the number of members of the group, and at most the number of
+        domains of the stage.
 
     Notes
     -----
-    Each stage starts at the beginning of a domain. A domain holds c = ``link_domain / stride`` members of a
-    group, so R members span R / c domains, rounded up. A group that would cross the border of a domain starts in the
-    next domain. Some chips may remain unused, but larger domains never give worse results. If a domain is smaller than
-    a stage, tensor-parallel and expert-parallel groups cannot both fit inside it.
+    Each stage starts at the beginning of a domain. A domain contains c = ``link_domain / stride`` members of a group,
+    so R members span R / c domains, rounded up. A group that would cross the border of a domain starts in the next
+    domain. Some chips may remain unused, but a larger domain never spans more domains per group. If a domain is smaller
+    than a stage, tensor-parallel and expert-parallel groups cannot both fit inside a domain.
 
     Examples
     --------
-    In the examples, domains have 8 chips. The first group has 4 adjacent chips, on 32 chips. The second group has 8
-    members that are 4 chips apart. The last two groups have 3 and 12 adjacent chips, on 24 chips:
+    In the examples, domains have 8 chips. The first group has 4 adjacent members in a stage of 32 chips. The second
+    group has 8 members that are 4 chips apart. The last two groups have 3 and 12 adjacent members in a stage of 24
+    chips:
 
     >>> [float(domains_spanned(*group, 8)) for group in ((4, 1, 32), (8, 4, 32), (3, 1, 24), (12, 1, 24))]
     [1.0, 4.0, 1.0, 2.0]
@@ -293,7 +295,7 @@ def domains_spanned(ranks: npt.ArrayLike, stride: npt.ArrayLike, stage: npt.Arra
     members, apart = np.asarray(ranks, dtype=float), np.asarray(stride, dtype=float)
     touched = np.ceil(members / np.maximum(np.floor(link_domain / apart), 1.0))
     most = np.minimum(np.ceil(np.asarray(stage) / link_domain), np.maximum(np.ceil(members), 1.0))
-    # Upper limit on the number of domains between the first and the last chip of a group.
+    # Number of domains between the first and the last chip of a group, as an upper limit.
     reached = np.ceil(np.maximum(members - 1.0, 0.0) * apart / link_domain) + 1.0
     return np.asarray(np.minimum(np.minimum(touched, reached), most))
 
@@ -322,8 +324,8 @@ def fullest_over_mean(layers: int, plans: Plans, assumed: LayoutAssumptions) -> 
     Notes
     -----
     In vLLM, ``get_pp_indices`` (``vllm/distributed/utils.py``) gives every stage floor(L / p) layers. The remaining
-    layers go to single stages, from the second-to-last stage backward. The slowest stage limits the pipeline: p
-    micro-batches take p times as long as this stage.
+    layers are added to stages, one layer per stage, from the second-to-last stage backward. The slowest stage limits
+    the pipeline: p micro-batches take p times as long as this stage.
     """
     if assumed.pipeline_stages == "even" or not plans.whole:
         return 1.0
@@ -333,10 +335,11 @@ def fullest_over_mean(layers: int, plans: Plans, assumed: LayoutAssumptions) -> 
 
 
 def depths(layers: int, assumed: LayoutAssumptions) -> list[int]:
-    """Pipeline depths to try, shallowest first [1].
+    """Pipeline depths to search, the smallest first [1].
 
-    Depths that divide the number of layers are tried. With uneven stages, depths are at most 16, and powers of two are
-    also tried. A power of two p is skipped if a pipeline with one stage less is as fast: ceil(L / p) (p - 1) >= L.
+    The depths are divisors of the number of layers L. If stages may be uneven, depths are at most 16, and powers of two
+    are also included. A power of two p is omitted if a pipeline with one stage less is as fast: ceil(L / p) (p - 1) >=
+    L.
 
     Examples
     --------

@@ -42,23 +42,23 @@ RULES: Mapping[RuleCode, str] = {
 
 
 class Rule(NamedTuple):
-    """Rule of an engine about layouts, with the plans that violate it."""
+    """Rule of an engine that excludes layouts, with the plans that violate the rule."""
 
     code: RuleCode
     """Identifier of the rule."""
     where: npt.NDArray[np.bool_]
-    """Plans that violate the rule, broadcastable to their shape."""
+    """True for plans that violate the rule, broadcastable to the shape of the plans."""
 
 
 def rule_text(code: RuleCode, engines: Sequence[ServingEngine], model: ModelSpec) -> str:
-    """Text that explains to users a rule that some engines have for a model."""
+    """Text for users that explains a rule of some engines for a model."""
     return RULES[code].format(engines=", ".join(engine.label for engine in engines), model=model.name)
 
 
 def rules_of(
     engine: ServingEngine, model: ModelSpec, generation: str, plans: Plans, cut: TensorLayout = "1d"
 ) -> Iterator[Rule]:
-    """Yield the rules of an engine for layouts of a model.
+    """Yield the rules by which an engine excludes layouts of a model.
 
     Parameters
     ----------
@@ -71,12 +71,12 @@ def rules_of(
     plans : Plans
         Deployments with integer parallelism degrees, shape (...).
     cut : {'1d', '2d'}
-        How weight matrices are split.
+        Split of weight matrices, along one dimension (1D) or along both (2D).
 
     Yields
     ------
     Rule
-        Each rule for the model, with the plans that violate it; there may be none.
+        Each rule that concerns the model, with the plans that violate the rule; possibly none.
 
     Examples
     --------
@@ -110,7 +110,8 @@ def rules_of(
 def groups_share_work(facts: EngineFacts, model: ModelSpec, generation: str) -> bool:
     """True if the attention-DP groups of an engine share work; False if each group is a replica of the full model.
 
-    Groups share the computation of experts. Groups also share dense layers, if the engine splits these over all groups.
+    Groups share the computation of experts. Groups also share dense layers if the engine splits dense layers over all
+    groups.
     """
     support = facts.support(model.architecture, generation)
     cut = has_experts(model) or "dense_layers" not in facts.replicated_under_attention_dp
@@ -120,7 +121,7 @@ def groups_share_work(facts: EngineFacts, model: ModelSpec, generation: str) -> 
 def can_start(
     engine: ServingEngine, model: ModelSpec, generation: str, plans: Plans, cut: TensorLayout = "1d"
 ) -> npt.NDArray[np.bool_]:
-    """Plans that an engine can start, broadcastable to their shape; see :func:`rules_of`."""
+    """True for plans that an engine can start, broadcastable to the shape of the plans; see :func:`rules_of`."""
     rules = rules_of(engine, model, generation, plans, cut)
     return np.asarray(~functools.reduce(np.logical_or, (rule.where for rule in rules)))
 
@@ -128,10 +129,10 @@ def can_start(
 def any_takes_turns(
     engines: Sequence[ServingEngine], model: ModelSpec, generation: str, plans: Plans
 ) -> npt.NDArray[np.bool_]:
-    """Plans for which at least one engine supports two-batch overlap, broadcastable to their shape.
+    """True for plans for which an engine supports two-batch overlap, broadcastable to the shape of the plans.
 
-    Engines can overlap all-to-alls if the experts are spread over all ranks of a stage. If no engines are given, all
-    plans with such experts are included.
+    Engines can overlap all-to-alls if each stage spreads the experts over all of its ranks. If no engines are given,
+    the result is True for all such plans.
     """
     if plans.ep is None:
         return np.zeros((), dtype=bool)
@@ -150,23 +151,24 @@ def any_takes_turns(
 def any_can_start(
     engines: Sequence[ServingEngine], model: ModelSpec, generation: str, plans: Plans, cut: TensorLayout = "1d"
 ) -> npt.NDArray[np.bool_]:
-    """Plans that at least one engine can start, broadcastable to their shape; all plans if no engines are given."""
+    """True for plans that at least one engine can start; True for all plans if no engines are given."""
     if not engines:
         return np.ones((), dtype=bool)
     return functools.reduce(np.logical_or, (can_start(engine, model, generation, plans, cut) for engine in engines))
 
 
-#: Largest number of copies of experts in default searches, as a share of all experts [1]: 32 of 256 are common.
+#: Largest number of copies of experts in default searches, as a share of all experts [1]; 32 copies of 256 experts are
+#: common.
 _MOST_COPIES = 1 / 8
-#: Number of chips in a typical machine [1]. The number of ranks in layouts with copies of experts is a multiple of it.
+#: Number of chips in a typical machine [1]. Layouts with copies of experts have a multiple of this number of ranks.
 MACHINE = 8
 
-#: Identifiers of the problems: what integer degrees would have to split unevenly.
+#: Identifiers of the parts of a model or batch that integer degrees may split unevenly.
 ProblemCode = Literal[
     "batch", "layers", "stages", "accelerators", "stage", "square", "query_heads", "state_heads", "kv_heads",
     "context_ranks", "experts", "expert_ranks", "width", "blocks",
 ]  # fmt: skip
-#: Texts for users, with placeholders for numbers.
+#: Texts of the uneven splits for users, with placeholders for numbers.
 PROBLEMS: Mapping[ProblemCode, str] = {
     "batch": "the batch does not split into micro-batches",
     "layers": "{} layers do not split into the pipeline's stages",
@@ -187,25 +189,25 @@ PROBLEMS: Mapping[ProblemCode, str] = {
 
 
 class UnevenSplit(NamedTuple):
-    """A part of a model or batch that some plans would split unevenly."""
+    """Part of a model or batch that some plans would split unevenly, with these plans."""
 
     code: ProblemCode
-    """Identifier of the problem."""
+    """Identifier of the part that is split unevenly."""
     numbers: tuple[float, ...]
-    """Numbers in the text of the problem [1]."""
+    """Numbers for the placeholders in the text [1]."""
     where: npt.NDArray[np.bool_]
-    """Plans that have the problem, broadcastable to their shape."""
+    """True for plans that split the part unevenly, broadcastable to the shape of the plans."""
 
     @property
     def text(self) -> str:
-        """Text for users."""
+        """Text for users that describes the uneven split."""
         return PROBLEMS[self.code].format(*self.numbers)
 
 
 def indivisible(
     model: ModelSpec, plans: Plans, layout: TensorLayout, assumed: Assumptions, blocks: tuple[int, int] = (1, 1)
 ) -> list[UnevenSplit]:
-    """Check the divisibility of a model and a batch by the parallelism degrees of plans.
+    """Check whether the parallelism degrees of plans divide the model and the batch evenly.
 
     Parameters
     ----------
@@ -214,7 +216,7 @@ def indivisible(
     plans : Plans
         Deployments, shape (...).
     layout : {'1d', '2d'}
-        How weight matrices are split.
+        Split of weight matrices, along one dimension (1D) or along both (2D).
     assumed : Assumptions
         Assumptions about attention-DP groups, uneven stages, and copies of experts.
     blocks : (int, int)
@@ -223,12 +225,12 @@ def indivisible(
     Returns
     -------
     list of UnevenSplit
-        Every divisibility rule, with the plans that violate it.
+        All divisibility rules, each with the plans that violate the rule.
     """
     stage, ranks, layers = plans.stage, plans.attention_ranks, model.layers
     filled = UnevenSplit("layers", (layers,), _uneven(layers, plans.pp))
     if assumed.layout.pipeline_stages != "even":
-        # Each pipeline stage needs at least one layer.
+        # Each pipeline stage must have at least one layer.
         filled = UnevenSplit("stages", (layers,), (plans.pp > layers) | (np.mod(plans.pp, 1) != 0))
     problems = [
         UnevenSplit("batch", (), _uneven(plans.batch, plans.pp)),
@@ -254,12 +256,13 @@ def indivisible(
 def _indivisible_feed_forward(
     spec: FeedForward, plans: Plans, assumed: ExpertAssumptions, blocks: tuple[int, int], *, mixture: bool
 ) -> list[UnevenSplit]:
-    """Uneven splits of a feed-forward block; scale blocks do not limit the dense layers of MoE models."""
+    """Uneven splits of a feed-forward block; blocks with a shared scale do not limit dense layers of MoE models."""
     problems, ranks, experts = [], plans.stage, spec.routed_experts
     if experts and plans.ep is not None:
         without = _uneven(experts, plans.ep)
         if assumed.redundant is not None:
-            # Copies fill the remaining places, if each rank has a different expert.
+            # Copies of experts make the number of experts per rank equal, if each rank has at least one expert of its
+            # own.
             without = np.asarray((np.mod(plans.ep, 1) != 0) | (plans.ep > experts + assumed.redundant))
         problems.append(UnevenSplit("experts", (experts,), without))
         problems.append(UnevenSplit("expert_ranks", (), _uneven(ranks, plans.ep)))
@@ -282,9 +285,9 @@ def _indivisible_heads(spec: Attention, ranks: Array) -> list[UnevenSplit]:
 
 
 def indivisible_context(spec: Attention, ranks: Array, dcp: float) -> list[UnevenSplit]:
-    """Limits on the number of ranks that share the tokens of a sequence (vLLM's ``--decode-context-parallel-size``).
+    """Check the number of ranks that share the tokens of a sequence (vLLM's ``--decode-context-parallel-size``).
 
-    Context-parallel ranks replace copies of the cache, so their number is at most the number of copies of a KV head.
+    Context-parallel ranks replace copies of the KV cache, so their number is at most the number of copies of a KV head.
     """
     if not spec.caches:
         return []
@@ -308,8 +311,8 @@ def attention_degrees(model: ModelSpec) -> Array:
 def expert_degrees(model: ModelSpec, assumed: ExpertAssumptions) -> Array:
     """Numbers of ranks that divide the experts of all layers, including 1, shape (n,).
 
-    If experts have copies, the numbers also include full machines that need few copies. An example is 72 ranks that
-    store 288 experts, 256 of them different.
+    If experts have copies, the numbers also include multiples of full machines that need few copies. For example, 72
+    ranks store 288 experts, of which 256 are different.
     """
     experts = [mixture.experts for mixture in model.mixtures]
     most = max(experts, default=1)
@@ -328,7 +331,7 @@ def _up_to(most: float) -> Array:
 
 
 def _even(uneven: list[npt.NDArray[np.bool_]], most: float) -> Array:
-    """Numbers up to ``most`` that split every layer evenly."""
+    """Integers up to ``most`` that split every layer evenly, shape (n,) [1]."""
     possible = ~np.any([np.zeros(_up_to(most).shape, dtype=bool), *uneven], axis=0)
-    possible[0] = True  # if no number divides all layers, one plan remains to report the problem
+    possible[0] = True  # if no number divides all layers, the number 1 remains, so that one plan reports the problem
     return np.asarray(_up_to(most)[possible])

@@ -1,4 +1,4 @@
-"""Check that an engine can start the fixed parallelism degrees; errors name the broken rule and the nearest layout."""
+"""Check that an engine can start fixed parallelism degrees; errors name the violated rule and the nearest layout."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from inference_econ.engine.protocols import Served
 from inference_econ.errors import InputError
 from inference_econ.inputs import ModelSpec, ServingEngine, TensorLayout
 
-#: Values of degrees that are not fixed, and alternatives to fixed values that no engine can start [1].
+#: Values to search for degrees that are not fixed, and for alternatives to fixed values that no engine can start [1].
 _DEGREES = (1, 2, 4, 8, 16, 32, 64)
-#: Distances in the search for the nearest layout [1]: for twice the instance size, and for twice the number of pipeline
-#: stages if it is not fixed. Twice a fixed degree has distance 1.
+#: Weights in the distance between layouts [1]: of a factor of two in instance size, and of a factor of two in pipeline
+#: stages that are not fixed. A factor of two in a fixed degree has the weight 1.
 _SIZE_WEIGHT, _STAGES_WEIGHT = 4.0, 2.0
 
 
 def check_startable(setup: Served, pins: Pins, cut: TensorLayout = "1d") -> None:
-    """Reject fixed parallelism degrees that no engine can start, whatever the other degrees are.
+    """Reject fixed parallelism degrees that no engine can start for any values of the other degrees.
 
     Parameters
     ----------
     setup : Served
-        Engines, model and chip; if no engines are given, nothing is rejected.
+        Engines, model and chip; if no engines are given, all degrees are accepted.
     pins : Pins
         Fixed parallelism degrees, as integers.
     cut : {'1d', '2d'}
-        How weight matrices are split.
+        Split of weight matrices, along one dimension (1D) or along both (2D).
 
     Raises
     ------
     InputError
-        If no engine can start the fixed degrees. The message names the broken rules and the nearest layout that an
+        If no engine can start the fixed degrees. The message names the violated rules and the nearest layout that an
         engine can start.
     """
     if not setup.engines or not _degrees(pins):
@@ -59,7 +59,7 @@ def check_startable(setup: Served, pins: Pins, cut: TensorLayout = "1d") -> None
     kept = _layouts(setup, {name: (int(value),) for name, value in _degrees(pins).items()}, pins.dcp)
     if kept is None or _able(setup, kept).any():
         return
-    # For each engine, find the rule that most plans violate.
+    # For each engine, the message names the rule that most plans violate.
     broken: dict[RuleCode, list[ServingEngine]] = {}
     for engine in setup.engines:
         rules = rules_of(engine, setup.model, setup.hardware.generation, kept)
@@ -84,7 +84,7 @@ def _text(degrees: dict[str, float], dcp: float | None) -> str:
 
 
 def _layouts(setup: Served, degrees: dict[str, Sequence[int]], dcp: float | None) -> Plans | None:
-    """Layouts of one sequence with the given parallelism degrees that split the model evenly; None if none does."""
+    """Plans with the given parallelism degrees that split the model evenly; None if no such plan exists."""
     axes = (dict.fromkeys(degrees.get(name, _DEGREES)) for name in ("tp", "dp", "pp"))
     rows = [
         (tp * dp * pp, tp, pp, ep)
@@ -102,13 +102,13 @@ def _layouts(setup: Served, degrees: dict[str, Sequence[int]], dcp: float | None
 
 
 def _able(setup: Served, plans: Plans) -> Array:
-    """True for plans that at least one engine can start."""
+    """True for plans that at least one of the setup's engines can start."""
     able = any_can_start(setup.engines, setup.model, setup.hardware.generation, plans)
     return np.asarray(np.broadcast_to(able, plans.shape))
 
 
 def _nearest(setup: Served, plans: Plans | None, pins: Pins) -> str:
-    """Description of the most similar layout that an engine can start."""
+    """Text with the most similar layout that an engine can start."""
     able = np.zeros(0, dtype=bool) if plans is None else _able(setup, plans)
     if plans is None or not able.any():
         return "None like it can be"
@@ -140,8 +140,8 @@ def check_pins(model: ModelSpec, pins: Pins) -> None:
     Raises
     ------
     InputError
-        If there are more pipeline stages than layers, or a stage cannot be divided into the expert-parallel ranks. Also
-        if there are more context-parallel ranks than copies of the cache.
+        If there are more pipeline stages than layers, or a stage cannot be divided into the expert-parallel ranks. If
+        there are more context-parallel ranks than copies of the KV cache.
     """
     if pins.pp is not None and pins.pp > model.layers:
         raise InputError(

@@ -1,1 +1,1 @@
-"""Operator table: the work of one step by operator, as arrays over deployments."""
+"""Operator table: arithmetic, memory traffic and communication of a step by operator, as arrays over plans."""

@@ -1,4 +1,4 @@
-"""Rows of attention: projections, attention over the cache, indexers, and communication of context parallelism."""
+"""Operators of attention: projections, attention over the KV cache, indexers, and context-parallel communication."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LEAST_ATTENDED = 1e-9
 
 
 class Reach(NamedTuple):
-    """Efficiencies of attention kernels, and the factors by which padding increases arithmetic and cache reads."""
+    """Efficiencies of attention kernels, and factors by which padding increases arithmetic and KV-cache reads."""
 
     rates: Rates | None = None
     padding: Array | float = 1.0
@@ -34,13 +34,13 @@ class Reach(NamedTuple):
 def reach_of_kernels(
     table: OperatorTable, cached: Literal["grouped", "latent"], attended: float, width: float | None = None
 ) -> Reach:
-    """Efficiencies of attention kernels for the format of the cache, see :class:`inference_econ.inputs.ScoresKernel`.
+    """Efficiencies of attention kernels for a cache layout, see :class:`inference_econ.inputs.ScoresKernel`.
 
     ``attended`` is the number of past tokens to which a new token attends. ``width`` is the number of elements in a
-    head's keys or values, if prefill decompresses them; None if prefill attends to latents, as decode does.
+    head's decompressed keys or values. ``width`` is None if attention runs on latents, as in decode.
     """
     kernel = table.assumptions.attention.kernel(cached, table.precision.kv)
-    # Very little work takes no time, so padding is ignored.
+    # Attention to very few tokens is assumed to take no time, so padding is ignored.
     if kernel is None or attended < _LEAST_ATTENDED:
         return Reach()
     decode, prompts = kernel.decode, kernel.prompts
@@ -69,12 +69,13 @@ def scores(
     dtype: str | None = None,
     reach: Reach | None = None,
 ) -> Operator:
-    """Row of attention over the cache in one layer: arithmetic per new token, and cache traffic per sequence.
+    """Attention over the KV cache in one layer: arithmetic per new token, and cache traffic per sequence.
 
-    Three kernels run: rotation with the cache write, attention over splits of the context, and the sum over these
-    splits. ``heads`` is the number of heads that can be distributed over ranks. If ``whole`` is True, every rank of a
-    group processes all sequences of the group. Each attention-DP group with a sequence reads ``shared_bytes`` once.
-    ``dtype`` defaults to the format of the cache. ``reach`` has the efficiencies of the attention kernels, if known.
+    Three kernels run: rotary embedding with the cache write, attention over splits of the context, and the sum over
+    these splits. ``heads`` is the number of heads that can be distributed over ranks. If ``whole`` is True, every rank
+    of an attention-DP group processes all sequences of the group. Each attention-DP group with a sequence reads
+    ``shared_bytes`` once. ``dtype`` defaults to the format of the cache. ``reach`` has the efficiencies of the
+    attention kernels, if known.
     """
     within = Reach() if reach is None else reach
     follows = table.assumptions.chip.math_unit_follows
@@ -83,7 +84,8 @@ def scores(
     rounds = table.plans.pp if table.assumptions.attention.kv_reads == "batch" else 1.0
     return Operator(
         name,
-        # In the published study, the format of the weights determines the math unit; otherwise the format of the cache.
+        # In the published study, the format of the weights determines the math unit. Otherwise, the format of the cache
+        # does.
         dtype or (table.precision.attention if follows == "weights" else table.precision.kv),
         "scores",
         # Prompts in the same step have separate attention kernels.
@@ -102,9 +104,9 @@ def scores(
 
 
 def indexer(table: OperatorTable, spec: LatentAttention | CompressedAttention, entries: float) -> Iterator[Operator]:
-    """Rows of the indexer of sparse attention: projections, and the scan of index keys.
+    """Operators of the indexer of sparse attention: projections, and the scan of index keys.
 
-    A layer that reuses the selection of another layer has no rows.
+    A layer that reuses the token selection of another layer has no indexer operators.
     """
     if spec.index_heads is None or spec.index_head_dim is None:
         return
@@ -131,15 +133,15 @@ def indexer(table: OperatorTable, spec: LatentAttention | CompressedAttention, e
 def context_exchange(
     table: OperatorTable, queries: float, values: float, heads: float, latent: float = 0.0
 ) -> Iterator[Operator]:
-    """Communication of context-parallel ranks: queries before attention, and partial outputs after it.
+    """Communication between context-parallel ranks: queries before attention, and partial outputs after attention.
 
-    ``queries`` and ``values`` are elements per token over all heads. ``latent`` is the number of elements cached per
-    token, if all heads share them.
+    ``queries`` and ``values`` are the numbers of elements per token over all heads. ``latent`` is the number of cached
+    elements per token if all heads share the cache.
 
-    As in vLLM (``cp_lse_ag_out_rs``), the ranks all-gather their queries, and each rank computes all heads over its
-    part of the tokens. The ranks then all-gather the log-sum-exp values in 32 bits, and reduce-scatter the scaled
-    outputs. In prefill, each rank has all new tokens. To attend to cached tokens, the ranks gather queries or cached
-    latents.
+    As in vLLM (``cp_lse_ag_out_rs``), the ranks all-gather their queries, and each rank computes attention of all heads
+    over its part of the cached tokens. The ranks then all-gather the log-sum-exp values in 32 bits, and reduce-scatter
+    the scaled outputs. In prefill, each rank has all new tokens. For attention to cached tokens, the ranks all-gather
+    queries or cached latents.
     """
     sharing, past = table.plans.dcp, table.context > 0
     if sharing <= 1 or (table.plans.prefill and not past):
@@ -161,7 +163,7 @@ def context_exchange(
 
 
 def grouped_query_rows(table: OperatorTable, spec: GroupedQueryAttention, summed: float) -> Iterator[Operator]:
-    """Rows of grouped-query attention: projections, norms, an indexer, scores, and the output gate."""
+    """Operators of grouped-query attention: projections, norms, an indexer, scores, and the output gate."""
     queries, values = spec.query_heads * spec.head_dim, spec.query_heads * spec.value_width
     projected = float(spec.projected_width)
     name, attended, read = _reach(table, spec)
@@ -201,15 +203,15 @@ def grouped_query_rows(table: OperatorTable, spec: GroupedQueryAttention, summed
 
 
 def _fused(table: OperatorTable, name: str) -> Operator:
-    """Row of pointwise work that is assumed to be fused with other kernels.
+    """Operator of pointwise work that is assumed to be fused with other kernels.
 
-    Engine facts may list separate kernels for it.
+    The specification of an engine may list separate kernels for this work.
     """
     return Operator(name, table.precision.activations, launches=0.0, grouped=True)
 
 
 def _reach(table: OperatorTable, spec: GroupedQueryAttention) -> tuple[str, float, float]:
-    """Row name of scores, number of past tokens per new token, and number of cached tokens that a sequence reads."""
+    """Name of the attention operator, past tokens per new token, and cached tokens that a sequence reads [tokens]."""
     window = float(spec.window or spec.index_top_k or math.inf)
     if spec.chunk is None or window < spec.chunk / 2:
         name = "attention" if spec.window is None else f"attention (last {window:g})"
@@ -221,7 +223,7 @@ def _reach(table: OperatorTable, spec: GroupedQueryAttention) -> tuple[str, floa
 
 
 def latent_rows(table: OperatorTable, spec: LatentAttention, summed: float) -> Iterator[Operator]:
-    """Rows of MLA: projections, then scores over latents or over decompressed keys and values."""
+    """Operators of MLA: projections, then attention over latents or over decompressed keys and values."""
     hidden, rank = table.hidden, float(spec.kv_rank)
     down, up, _ = spec.projections(hidden)
     queries = float(spec.query_heads * (spec.nope_head_dim + spec.rope_head_dim))
@@ -246,7 +248,7 @@ def latent_rows(table: OperatorTable, spec: LatentAttention, summed: float) -> I
         if table.assumptions.attention.latent_traffic == "one_matrix":
             read_up = [(queries + expanded, rank + spec.query_rank)]
     yield table.projection("latent down", read_down, count=down, whole=whole)
-    # Norms of latents and queries, and the part of the up-projection before attention and the part after it.
+    # Four kernels: norms of latents and queries, and the up-projections before and after attention.
     yield table.projection("latent up", read_up, count=up, reduced=queries + expanded, only_2d=True, launches=4.0)
     yield from indexer(table, spec, table.attended())
     yield from _latent_scores(table, spec, limit)
@@ -257,15 +259,15 @@ def latent_rows(table: OperatorTable, spec: LatentAttention, summed: float) -> I
 
 
 def _latent_scores(table: OperatorTable, spec: LatentAttention, limit: float) -> Iterator[Operator]:
-    """Scores of MLA, with absorbed projections, with a decompressed cache, or with decompression in each step.
+    """Attention of MLA in three variants: absorbed projections, decompressed cache, or decompression in each step.
 
     With absorbed projections, the latent is the key and value of every head. The up-projection of new tokens is a
-    separate row. The up-projection is the same in all variants.
+    separate operator, which is equal in all variants.
     """
     variant = table.assumptions.attention.latent
     if table.plans.prefill and variant != "decompressed":
-        # With sparse attention, each token would have to decompress the tokens that it selects, so this variant is
-        # replaced.
+        # With sparse attention, decompression would be necessary for the selected tokens of each new token, so
+        # projections are absorbed.
         variant = "decompressed_per_step" if spec.index_top_k is None else "absorbed"
     latent = float(spec.cache.elements)
     if variant == "absorbed":
@@ -294,7 +296,7 @@ def _latent_scores(table: OperatorTable, spec: LatentAttention, limit: float) ->
             kv_bytes_per_sequence=latent * table.read(limit) * table.kv_width * table.cache_share(1.0),
             grouped=True,
         )
-        # Decompressed values are written and read once, in the format of the activations. They are not stored.
+        # Decompressed values are written and read once, in the format of the activations, and are not cached.
         moved = 2.0 * expanded * past * table.activation_width
     else:
         moved = expanded * table.read(limit) * table.kv_width
@@ -312,9 +314,9 @@ def _latent_scores(table: OperatorTable, spec: LatentAttention, limit: float) ->
 
 
 def compressed_rows(table: OperatorTable, spec: CompressedAttention, summed: float) -> Iterator[Operator]:
-    """Rows of DeepSeek-V4 attention, which covers recent tokens and pooled groups of earlier tokens.
+    """Operators of DeepSeek-V4 attention, which attends to recent tokens and to pooled groups of earlier tokens.
 
-    Heads share one vector per recent token and one vector per group.
+    All heads share one cached vector per recent token, and one per group of earlier tokens.
     """
     parameters, assumed = spec.parameters(table.hidden), table.assumptions.attention
     apart = () if assumed.indexer == "scan" else parameters.indexer
@@ -343,7 +345,7 @@ def compressed_rows(table: OperatorTable, spec: CompressedAttention, summed: flo
 
 
 def recurrent_rows(table: OperatorTable, spec: RecurrentMixer, summed: float) -> Iterator[Operator]:
-    """Rows of a recurrent mixer: projections, and a state that is read and written once per step."""
+    """Operators of a recurrent mixer: projections, and a state that is read and written once per step."""
     weights, cache = spec.parameters(table.hidden).total, spec.cache
     yield table.projection("mixer", [(weights / table.hidden, table.hidden)], reduced=summed)
     yield scores(

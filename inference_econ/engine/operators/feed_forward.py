@@ -1,4 +1,4 @@
-"""Rows of dense feed-forward blocks and of experts."""
+"""Operators of dense feed-forward blocks and of experts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from inference_econ.inputs import (
 
 
 def dense_rows(table: OperatorTable, spec: DenseFeedForward) -> Iterator[Operator]:
-    """Rows of a dense feed-forward block, split over a stage, or over each attention-DP group that has a copy."""
+    """Operators of a dense feed-forward block, split over a stage, or over each attention-DP group if it has a copy."""
     width, dtype = float(spec.intermediate_size), table.precision.weights
     cut = table.ranks if table.copied else table.stage
     yield from both_sides(table, "ff", spec, width, dtype, cut, cut, grouped=table.copied)
@@ -47,11 +47,10 @@ def both_sides(
     *,
     grouped: bool,
 ) -> Iterator[Operator]:
-    """Rows of the input and output matrices of a block that all tokens pass through, split over ``ranks`` chips.
+    """Operators of the input and output matrices of a block for all tokens, split over ``ranks`` chips.
 
-    ``summing`` is the number of chips that sum the output. ``summing`` is smaller than the number of ranks if another
-    operator sums the output. If ``grouped`` is True, each attention-DP group has a copy of the block for its own
-    tokens.
+    ``summing`` is the number of chips in the all-reduce of the output; it is smaller than ``ranks`` if another operator
+    all-reduces the output. If ``grouped`` is True, each attention-DP group has a copy of the block for its own tokens.
     """
     for side, matrices, output in sides(spec, width, table.hidden):
         weights = matrices * table.hidden * width
@@ -74,7 +73,7 @@ def both_sides(
 def sides(
     spec: DenseFeedForward | ExpertFeedForward, width: float, hidden: float
 ) -> tuple[tuple[str, int, float], tuple[str, int, float]]:
-    """Input and output side of a feed-forward block: name, number of matrices, and output width."""
+    """Input and output matrices of a feed-forward block, each with name, number of matrices, and output width."""
     return ("in", spec.input_matrices, width), ("out", spec.output_matrices, hidden)
 
 
@@ -83,7 +82,7 @@ _WIRE_FORMATS: Mapping[str, WireFormat] = {"fp8": "fp8_g128", "fp8_block": "fp8_
 
 
 def expert_rows(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[Operator]:
-    """Rows of an MoE block: router, shared expert, and routed experts on the expert-parallel ranks."""
+    """Operators of an MoE block: router, shared expert, and routed experts on the expert-parallel ranks."""
     if spec.router:
         # Two kernels: the matrix, and the selection of experts.
         yield _shared_matrix(table, "router", spec.experts, launches=2.0)
@@ -102,11 +101,11 @@ def expert_rows(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[Opera
 
 
 def _shared_matrix(table: OperatorTable, name: str, width: float, launches: float = 1.0) -> Operator:
-    """Row of a small matrix on the residual stream.
+    """Operator of a small matrix on the residual stream, such as a router.
 
-    The matrix is split over the chips of a stage, or each chip has a copy.
+    The matrix is split over the chips of a stage, or each chip has a full copy.
 
-    With copies, each rank of a group multiplies all tokens of the group.
+    With copies, each rank of an attention-DP group multiplies the matrix by all tokens of the group.
     """
     count = table.hidden * width
     parts, work = (1.0, table.groups) if table.copied else (table.stage, table.stage)
@@ -122,7 +121,7 @@ def _shared_matrix(table: OperatorTable, name: str, width: float, launches: floa
 
 
 def _routed_experts(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[Operator]:
-    """Rows of routed experts: dispatch, input and output matrices on the ranks that share an expert, and combine."""
+    """Operators of routed experts: dispatch, input and output matrices on ranks that share an expert, and combine."""
     assumptions = table.assumptions
     different, active, kept = _routed(spec, assumptions.experts)
     spread = expert_ranks(table.plans, spec.experts, kept, assumptions.experts)
@@ -141,7 +140,8 @@ def _routed_experts(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[O
     busiest = np.where(spread > 1.0, assumptions.experts.imbalance, 1.0) if assumptions.experts.imbalance > 1 else 1.0
     if assumptions.experts.spread == "random":
         busiest = busiest * _busiest_tokens(table, routed, active, spread)
-        # All ranks are assumed to use as many of their experts as the busiest one. This number varies binomially.
+        # All ranks are assumed to use the same number of their experts as the busiest rank. This number varies
+        # binomially.
         held, share = routed / spread, touched / routed
         most = held * share + expected_largest(spread) * np.sqrt(held * share * (1.0 - share))
         touched = np.asarray(spread * np.minimum(most, held))
@@ -151,7 +151,7 @@ def _routed_experts(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[O
         if assumptions.experts.replicated_tokens == "gathered":
             summed = summed | (spread < table.stage)
         summing, exchanging = np.where(summed, table.stage, ranks), np.where(summed, 1.0, spread)
-    # Distance between chips that share an expert, and distance between chips with different experts.
+    # Distances in chips between ranks that share an expert, and between ranks with different experts.
     stride = (1.0, ranks) if assumptions.network.inner_group == "tensor" else (spread, 1.0)
     copies: Array | float = active if assumptions.experts.all_reduce == "every_active_expert" else 1.0
     if assumptions.experts.all_reduce == "every_copy":
@@ -177,7 +177,7 @@ def _routed_experts(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[O
         traffic = matrices * table.moved_elements(hidden, width, ranks) * (moved / sparsity * busiest)
         shape = (hidden, matrices * width / ranks) if side == "in" else (width / ranks, hidden)
         if curve is not None:
-            # Separate kernels sort tokens by expert and quantize them, or add up the outputs.
+            # Separate kernels sort tokens by expert and quantize the tokens, or add up the outputs.
             passed = np.asarray(curve.passes * traffic) * (table.activation_width / table.stage)
             yield Operator(f"expert tokens {side}", table.precision.activations, activation_bytes_per_token=passed)
         yield Operator(
@@ -196,7 +196,7 @@ def _routed_experts(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[O
 
 
 def _dispatched_width(table: OperatorTable) -> float:
-    """Width of an element in the dispatch to experts [B]."""
+    """Size of an element in the dispatch to experts [B]."""
     kind, dtype = table.assumptions.experts.dispatch, table.precision.experts
     if kind == "eight_bit":
         return min(table.activation_width, 1.0)
@@ -206,7 +206,7 @@ def _dispatched_width(table: OperatorTable) -> float:
 
 
 class _Curve(NamedTuple):
-    """Constants of the expert kernel of each plan, see :class:`inference_econ.inputs.ExpertKernel`."""
+    """Constants of the grouped expert kernel for each plan, see :class:`inference_econ.inputs.ExpertKernel`."""
 
     math: Array | float
     memory: Array | float
@@ -219,26 +219,26 @@ class _Curve(NamedTuple):
 
     @classmethod
     def of(cls, kernel: GroupedKernel) -> _Curve:
-        """Constants of a kernel."""
+        """Constants from the specification of a kernel."""
         extra = kernel.extra_tokens, kernel.extra_elements, kernel.passes
         unit = (kernel.unit.efficiency, kernel.unit.per_vector) if kernel.unit else (1.0, 1.0)
         return cls(kernel.math_efficiency, kernel.hbm_efficiency, kernel.overlap, *extra, *unit)
 
     def padding(self, tokens: Array, depth: Array | float, width: Array | float) -> Array:
-        """Arithmetic time with padding divided by the time without padding, for given tokens per expert [1]."""
+        """Arithmetic time with partly filled tiles divided by the time without, for given tokens per expert [1]."""
         return padded_share(tokens, width, depth, extra_tokens=self.extra_tokens, extra_elements=self.extra_elements)
 
     def rates(self, vendor: str, tokens: Array, depth: Array | float, width: Array | float) -> Rates:
-        """Efficiencies on chips of a vendor. The math unit also computes the empty rows of partly filled tiles."""
+        """Efficiencies on the chips of a vendor; the math unit also computes the empty rows of partly filled tiles."""
         tiles = self.math * padded_share(tokens, width, depth, extra_tokens=self.extra_tokens, extra_elements=0.0)
         share = np.minimum(tiles / (self.unit * self.padding(tokens, depth, width)), 1.0)
         return Rates(self.math, self.memory, self.overlap, share, self.per_vector, vendor)
 
 
 def _curve(kernel: ExpertKernel, exchanged: npt.NDArray[np.bool_], *, prompts: bool) -> _Curve:
-    """Constants of the expert kernel of each plan.
+    """Constants of the grouped expert kernel for each plan.
 
-    Engines may use other kernels if ranks exchange tokens.
+    Engines may use a different kernel if ranks exchange tokens by all-to-all.
     """
     curve = _Curve.of(kernel)
     if kernel.exchanged is None or not exchanged.any():
@@ -250,7 +250,8 @@ def _curve(kernel: ExpertKernel, exchanged: npt.NDArray[np.bool_], *, prompts: b
 def _busiest_tokens(table: OperatorTable, routed: Array | float, active: float, spread: Array) -> Array:
     """Tokens of the busiest rank divided by the mean of all ranks [1].
 
-    Ranks differ because tokens select experts at random, and because some experts are popular.
+    Ranks have different numbers of tokens because tokens select experts at random, and because some experts are
+    popular.
     """
     assumed, mean = table.assumptions.experts, np.maximum(table.tokens, 1.0) * active / spread
     uneven: Array = np.asarray(assumed.popularity_scv * spread / routed)
@@ -271,7 +272,7 @@ def _exchange(
     """Dispatch or combine: an all-to-all that sends a copy of each token to every rank with an expert of the token."""
     reached = np.minimum(active, spread)
     ranks = reached if table.assumptions.experts.all_to_all_ranks == "reached" else spread
-    # Number of copies of a token. It includes copies that stay on the token's own rank.
+    # Number of copies of a token, including copies that stay on the token's own rank.
     kind, prefill = table.assumptions.experts.all_to_all_copies, table.plans.prefill
     copies: Array = np.full((), active)
     if kind == "reached":
@@ -284,21 +285,21 @@ def _exchange(
     crossing: Array | float = 1.0
     once = table.assumptions.experts.all_to_all_crossing
     if once == "per_domain" or (once == "by_phase" and prefill):
-        # Number of domains that have experts of a token. It assumes that the experts of a token are drawn evenly from
-        # all domains. With node-limited routing, the number is up to 16 % too high if a domain has several expert
-        # groups or a part of one.
+        # Number of link domains that have experts of a token, if the experts of a token are drawn evenly from all
+        # domains. With node-limited routing, the number is up to 16 % too high if a domain has several expert groups or
+        # a part of a group.
         of_token = domains * touched_fraction(domains, active)
         if spec.routing_groups is not None and spec.active_groups is not None:
-            # A domain has one or more complete expert groups, or a part of one.
+            # A domain has one or more complete expert groups, or a part of a group.
             of_token = np.minimum(of_token, spec.active_groups * np.maximum(domains / spec.routing_groups, 1.0))
         crossing = np.minimum(of_token / copies, 1.0)
     return Collective("all_to_all", ranks, domains, size, own_link=own_link, crossing=crossing)
 
 
 def largest_sparsity(model: ModelSpec, assumed: ExpertAssumptions) -> float:
-    """Number of experts divided by active experts, in the sparsest block of the model under the assumptions [1].
+    """Number of experts divided by active experts, in the block of the model with the largest ratio [1].
 
-    Dense models have 1.
+    The ratio of dense models is 1.
     """
     return max([1.0, *(_routed(spec, assumed)[2] for spec in model.mixtures)])
 
@@ -310,9 +311,9 @@ def expert_thresholds(model: ModelSpec, assumed: ExpertAssumptions) -> list[floa
 
 
 def _routed(spec: ExpertFeedForward, assumed: ExpertAssumptions) -> tuple[float, float, float]:
-    """Numbers of routed and of active experts, and their ratio [1].
+    """Number of experts, number of active experts per token, and ratio of both numbers [1].
 
-    Shared experts are included if the assumptions include them.
+    Shared experts are included in both numbers if the assumptions treat them as routed experts.
     """
     extra = 0.0
     if assumed.shared == "routed" and spec.shared_intermediate_size is not None:

@@ -13,7 +13,7 @@ from inference_econ._types import Array
 from inference_econ.engine.operators.table import Operator
 from inference_econ.engine.operators.work import Work
 
-#: Contexts as pairs: cached tokens, and the number or share of sequences that have this context.
+#: Contexts as pairs: cached tokens, and number or share of sequences with this context.
 Contexts = tuple[tuple[float, float], ...]
 
 
@@ -34,17 +34,18 @@ def mixed_work(works: Sequence[Work], contexts: Contexts, groups: int) -> Work:
     Parameters
     ----------
     works : sequence of Work
-        Operator tables of the step, one for each context, as if all sequences had this context.
+        Operator tables of the step, one for each context; in each table, all sequences have this context.
     contexts : tuple of (float, float)
-        Contexts [tokens], and number or share of sequences [1].
+        Pairs of a context [tokens] and the number or share of sequences with this context [1].
     groups : int
         Number of attention-DP groups that share the sequences [1].
 
     Returns
     -------
     Work
-        Amounts per sequence are means over sequences, computed separately for each kind of layer. If attention-DP
-        groups wait for each other, the means are over the group with the most cached tokens.
+        Operator table of the step. Arithmetic and cache traffic per sequence are means over sequences, computed
+        separately for each kind of layer. If attention-DP groups wait for each other, the means are over the group with
+        the most cached tokens.
     """
     shares = np.array([count for _, count in contexts], dtype=float)
     shares = shares / shares.sum()
@@ -57,11 +58,11 @@ def mixed_work(works: Sequence[Work], contexts: Contexts, groups: int) -> Work:
 
 
 def fullest_tokens(contexts: Contexts, groups: int) -> float:
-    """Cached tokens per sequence in the fullest attention-DP group, divided by the mean of all sequences [1].
+    """Cached tokens in the fullest attention-DP group per sequence, divided by the mean of all sequences [1].
 
     Sequences are assigned in order of length, the longest first, to the group with the fewest tokens. The tokens of the
-    fullest group are then divided by the largest number of sequences in a group. If contexts are given as shares, all
-    groups are equal.
+    fullest group are then divided by the mean number of sequences per group, rounded up. If contexts are given as
+    shares, all groups are assumed to be equal.
     """
     if groups == 1 or sum(count for _, count in contexts) <= 1.0:
         return 1.0
@@ -74,7 +75,7 @@ def fullest_tokens(contexts: Contexts, groups: int) -> float:
 
 
 def _mixed(rows: Sequence[Operator], shares: npt.NDArray[np.float64], longer: float) -> Operator:
-    """Row whose amounts per sequence are means over sequences with different contexts."""
+    """Operator whose arithmetic and cache traffic are means over sequences with different contexts."""
     first = rows[0]
     columns = ((row.flop_per_token, row.flop_per_sequence, row.kv_bytes_per_sequence) for row in rows)
     amounts = (tuple(float(np.ravel(value)[0]) for value in column) for column in columns)

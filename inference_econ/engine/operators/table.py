@@ -1,4 +1,4 @@
-"""Rows of the operator table, and the properties that all rows of a table share."""
+"""Operators of the operator table, and the properties that all operators of a table share."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ OperatorKind = Literal["dense", "experts", "scores"]
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Efficiencies of the kernels of one operator. The efficiencies come from a measured curve.
+    """Measured efficiencies of the kernels of one operator.
 
     Attributes
     ----------
     math, memory : ndarray or float
-        Share of the math unit's peak, and share of the memory bandwidth for cache or experts [1].
+        Share of the math unit's peak, and share of peak memory bandwidth for the KV cache or for expert weights [1].
     overlap : ndarray or float
-        Overlap of arithmetic and memory traffic, as a share of the shorter of the two times [1].
+        Overlapped time of arithmetic and memory traffic, as a share of the shorter of both times [1].
     unit_share : ndarray or float
-        Share of the arithmetic time that the math unit itself takes on the measured chips [1].
+        Share of the arithmetic time on the measured chips that the math unit needs at its sustained rate [1].
     per_vector : ndarray or float
         Peak of the math unit divided by the fp32 peak, on the measured chips [1].
     vendor : str
-        Vendor of the measured chips; empty if all chips have the same curve.
+        Vendor of the measured chips; empty if the efficiencies apply to chips of all vendors.
     dense_padding : ndarray or float
-        Arithmetic of a dense product divided by the necessary arithmetic of the experts [1]. The dense product limits
-        the time of experts; the value is infinite without this limit.
+        Arithmetic of a dense product over all tokens and experts, divided by the necessary arithmetic of the experts
+        [1]. The time of experts is at most the time of this dense product; infinite without this limit.
     """
 
     math: Array | float
@@ -54,14 +54,14 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """Communication that an operator waits for.
+    """Collective communication after an operator, which the next operator waits for.
 
     Attributes
     ----------
     kind : str
         Kind of collective: all_reduce, all_to_all or point_to_point.
     ranks, domains : ndarray
-        Number of participants, and number of link domains over which they extend [1].
+        Number of ranks, and number of link domains over which the ranks extend [1].
     bytes_per_token : ndarray
         Size of the tensor of one group of ranks, per token of the micro-batch [B].
     repeats : float
@@ -69,10 +69,10 @@ class Collective:
     own_link : bool
         True if each rank sends its tensor over its own links; False if a group sends one tensor over all of its links.
     crossing : ndarray or float
-        Used if ranks have their own links: bytes sent between domains, divided by bytes with a destination in another
-        domain [1]. See :func:`inference_econ.formulas.collectives.exchange_seconds_per_byte`.
+        If ``own_link`` is True: bytes sent between link domains, divided by bytes with a destination in another domain
+        [1]. See :func:`inference_econ.formulas.collectives.exchange_seconds_per_byte`.
     busiest : ndarray or float
-        Used if ranks have their own links: bytes of the busiest receiver, divided by the mean of all receivers [1].
+        If ``own_link`` is True: bytes of the busiest receiver, divided by the mean of all receivers [1].
         ``bytes_per_token`` includes this factor.
     """
 
@@ -88,12 +88,12 @@ class Collective:
 
 @dataclass(frozen=True, slots=True)
 class Adapted:
-    """Sizes of the matrices that have low-rank adapters, on one accelerator.
+    """Sizes of an operator's matrices that have low-rank adapters, on one accelerator.
 
     Attributes
     ----------
     shrunk, expanded : ndarray or float
-        Sum of the input widths, and sum of the output widths, over all matrices [1]. Together they are the number of
+        Sum of the input widths, and sum of the output widths, over all matrices [1]. The total of both is the number of
         weights in an adapter of rank 1.
     share : ndarray or float
         Share of the tokens of a micro-batch that the accelerator processes [1].
@@ -105,7 +105,7 @@ class Adapted:
 
 
 class Operator(NamedTuple):
-    """One kind of operator. Amounts are per occurrence and per accelerator that runs the operator.
+    """One operator of a step; amounts are per occurrence and per accelerator that runs the operator.
 
     Attributes
     ----------
@@ -114,40 +114,41 @@ class Operator(NamedTuple):
     dtype : str
         Number format of the weights, which determines the math unit.
     kind : str
-        Kind of operator: dense, experts or scores. Assumptions may set efficiencies for each kind.
+        Kind of operator: ``dense``, ``experts`` or ``scores`` (attention). Assumptions may set efficiencies for each
+        kind.
     repeats : ndarray or float
-        Number of occurrences that a token passes through, one after the other [1].
+        Number of occurrences of the operator through which a token passes [1].
     flop_per_token, flop_per_sequence : ndarray
-        Arithmetic [FLOP].
+        Arithmetic per token, and arithmetic per sequence [FLOP].
     weight_bytes : ndarray
         Weight traffic [B]; weights are read once per step at any batch.
     activation_bytes_per_token : ndarray
-        Memory traffic of activations [B].
+        Memory traffic of activations per token [B].
     kv_bytes_per_sequence : ndarray
-        Cache traffic per sequence [B].
+        KV-cache traffic per sequence [B].
     shared_kv_bytes : ndarray
-        Traffic of cache that is read once per step at any batch [B]: a prefix that all sequences share.
+        Traffic of KV cache that is read once per step at any batch, because all sequences share it [B].
     collectives : mapping of str to tuple of Collective
-        Collectives after the operator, for each method of splitting matrices.
+        Collectives after the operator, by split of weight matrices (``1d``, ``2d``).
     on_attention_ranks : bool
-        True if only the attention ranks of a stage run the operator; False if all chips of the stage do.
+        True if only the attention ranks of a stage run the operator; False if all chips of the stage run it.
     launches : float
         Number of kernels per occurrence [1].
     padding, kv_padding : ndarray or float
-        Actual arithmetic divided by necessary arithmetic [1]; above 1 if tiles are partly filled. The second ratio is
-        for cache reads.
+        Actual divided by necessary arithmetic, and actual divided by necessary cache reads [1]; above 1 if tiles are
+        partly filled.
     rates : Rates or None
         Efficiencies of the operator's kernels; None without a measured curve.
     grouped : bool
-        True if each attention-DP group processes its own sequences. If True, all groups wait for the fullest group.
+        True if each attention-DP group processes its own sequences; all groups then wait for the fullest group.
     mixer : str
-        For norms: kind of attention in the same layers.
+        Kind of attention in the same layers, for norms; empty for other operators.
     attention : str
-        Kind of attention to which the operator belongs; assumptions may set a launch time for it.
+        Kind of attention to which the operator belongs; assumptions may set a launch time for each kind.
     parts : float
-        Number of sublayers per occurrence [1]; above 1 for norms, because all norms of a layer are one row.
+        Number of sublayers per occurrence [1]; above 1 for norms, because all norms of a layer are one operator.
     adapted : Adapted or None
-        Matrices that may have adapters.
+        Sizes of the matrices that may have low-rank adapters; None without such matrices.
     """
 
     name: str
@@ -174,18 +175,18 @@ class Operator(NamedTuple):
 
     @property
     def part(self) -> str:
-        """Name without the text in brackets; it is the key of an engine's kernel counts."""
+        """Name without the text in brackets, which is the key in an engine's kernel counts."""
         name = self.name.partition(" (")[0]
         return f"latent {name}" if self.attention == "latent" and name == "attention" else name
 
 
 def repeated(rows: Iterable[Operator], times: Array | float) -> list[Operator]:
-    """Rows for equal layers; a token passes through ``times`` of them."""
+    """Copy the operators of one layer for ``times`` equal layers through which a token passes."""
     return [row._replace(repeats=row.repeats * times) for row in rows]
 
 
 class OperatorTable:
-    """Properties that the rows of one table share: the model, the plans and the distribution of work.
+    """Properties that the operators of one table share: model, plans and distribution of work.
 
     Attributes
     ----------
@@ -194,14 +195,15 @@ class OperatorTable:
     tokens : ndarray
         New tokens of one micro-batch, including prompt tokens in the same step [1].
     stage, ranks, groups : ndarray
-        Number of chips in a stage, of chips that share the attention weights, and of attention-DP groups [1].
+        Number of chips in a pipeline stage, number of chips that share the attention weights, and number of
+        attention-DP groups [1].
     context : float
         Tokens in the cache of a sequence before the step [tokens].
     spread : float
-        Width of the range of contexts around ``context``, at most twice the context [tokens]. For a chunked prefill, it
+        Width of the range of contexts around ``context``, at most twice the context [tokens]. In chunked prefill, this
         is the range of contexts over all chunks.
     read_once : float
-        Tokens of the context that an attention-DP group reads once for all of its sequences [tokens].
+        Tokens of a shared prefix that an attention-DP group reads once for all of its sequences [tokens].
     """
 
     def __init__(self, setup: Served, plans: Plans) -> None:
@@ -231,13 +233,14 @@ class OperatorTable:
         whole: bool = False,
         adapters: int = 1,
     ) -> Operator:
-        """Row of one weight matrix, or of several parallel matrices, on the attention ranks.
+        """Create the operator of one weight matrix, or of several parallel matrices, on the attention ranks.
 
-        ``shapes`` are the shapes of the matrices that are read from memory. ``count`` is the number of weights that
-        tokens are multiplied with; by default, all of them. ``reduced`` is the number of elements per token in the
-        all-reduce afterwards. ``output`` marks an output projection, which may have another format. ``whole`` matrices
-        are not split: every rank multiplies them by all tokens of its group. ``adapters`` is the number of matrices in
-        each shape that have separate adapters: three for queries, keys and values, 0 for none.
+        ``shapes`` are the shapes of the matrices that are read from memory. ``count`` is the number of weights by which
+        each token is multiplied; by default, all weights. ``reduced`` is the number of elements per token in the
+        all-reduce after the product. ``output`` is True for an output projection, which may have another format. If
+        ``whole`` is True, the matrices are not split: every rank multiplies them by all tokens of its group.
+        ``adapters`` is the number of matrices in each shape that have separate adapters: three for queries, keys and
+        values, 0 for none.
         """
         ranks = np.ones_like(self.ranks) if whole else self.ranks
         dtype = self.precision.attention_output if output else self.precision.attention
@@ -248,7 +251,7 @@ class OperatorTable:
             traffic = traffic + self.moved_elements(rows, columns, ranks)
         owners = ranks * self.groups
         inputs, outputs = adapters * math.fsum(columns for _, columns in read), math.fsum(rows for rows, _ in read)
-        # Only one side of an adapter is split, and it is split like its matrix.
+        # Only one of the two adapter matrices is split, in the same way as the weight matrix.
         shrunk, expanded = (inputs / ranks, outputs) if output else (inputs, outputs / ranks)
         return Operator(
             name,
@@ -264,20 +267,20 @@ class OperatorTable:
         )
 
     def moved_elements(self, rows: float, columns: float, ranks: Array) -> Array:
-        """Number of activation elements per token that a matrix reads and writes, over all ranks that split it [1]."""
+        """Number of activation elements that a matrix product reads and writes per token, summed over its ranks [1]."""
         return activation_elements_per_token(rows, columns, ranks, self.assumptions.chip.activation_traffic)
 
     def all_reduces(
         self, ranks: Array, owners: Array, elements: Array | float, *, only_2d: bool, stride: Array | float = 1.0
     ) -> dict[TensorLayout, tuple[Collective, ...]]:
-        """All-reduces of ``elements`` per token over the ranks that split a matrix, for each method of splitting.
+        """All-reduces of ``elements`` per token over the ranks that split a matrix, for 1D and 2D splits.
 
-        With a one-dimensional split, all ranks sum their outputs after the second matrix of a pair. The sum takes one
-        all-reduce, or two exchanges with half of the traffic if each rank keeps its own tokens. With a two-dimensional
-        split, groups of sqrt(ranks) sum their outputs.
+        With a 1D split, the outputs of all ranks are summed after the second matrix of a pair. The sum is one
+        all-reduce. If each rank stores only its own tokens, a reduce-scatter and an all-gather replace the all-reduce,
+        each with half of the traffic. With a 2D split, groups of sqrt(ranks) ranks sum their outputs.
 
-        ``owners`` is the number of chips in one all-reduce. Consecutive members of the group are ``stride`` chips
-        apart.
+        ``owners`` is the number of chips over which the tokens and the matrix are split. Consecutive members of a group
+        are ``stride`` chips apart.
         """
         domains = self.domains(ranks, stride)
         size = elements * self.activation_width / owners
@@ -304,18 +307,18 @@ class OperatorTable:
 
     @property
     def summed(self) -> npt.NDArray[np.bool_] | None:
-        """Plans in which every chip of a stage has all tokens, so that the outputs of experts are summed.
+        """True for plans in which every chip of a stage has all tokens, so that the outputs of experts are all-reduced.
 
-        None if no plan sums the outputs of experts.
+        The result is None if no plan all-reduces the outputs of experts.
         """
         if self.assumptions.experts.replicated_tokens == "exchanged":
             return None
         return np.asarray(self.ranks == self.stage)
 
     def attended(self, limit: float = math.inf) -> float:
-        """Number of past tokens to which a new token attends, at most ``limit``.
+        """Mean number of past tokens to which a new token attends, at most ``limit`` [tokens].
 
-        Masked tokens are included if the assumptions compute their scores.
+        Masked tokens are included if attention kernels compute their scores, according to the assumptions.
         """
         if self.plans.prefill and self.assumptions.attention.masked_scores == "computed":
             return min(self.context + self.plans.new_tokens, limit)
@@ -333,7 +336,7 @@ class OperatorTable:
         """Mean number of past tokens in the same chunk to which a new token attends [tokens].
 
         The number grows with the position in a chunk, and drops to zero at each chunk border. If all contexts are
-        equal, the mean over a chunk is used.
+        equal, the result is the mean over the positions in a chunk.
         """
         if self.assumptions.attention.chunk_position == "middle":
             return self.attended(chunk / 2)
@@ -362,27 +365,29 @@ class OperatorTable:
         return np.maximum(ranks / self.link_domain, 1.0)
 
     def cache_share(self, heads: float, *, by_token: bool = True) -> Array:
-        """Share of the cache of a stage's sequences that one chip stores and reads [1].
+        """Share of a stage's KV cache that one chip stores and reads [1].
 
-        In the published study, all chips have equal shares. In other studies, an attention-DP group stores only its
+        In the published study, all chips of a stage have equal shares. Otherwise, an attention-DP group stores only its
         sequences, and a rank only its heads. If there are more ranks than heads, the additional ranks store copies.
-        With decode context parallelism, the additional ranks store other tokens if the cache is ``by_token``.
+        With decode context parallelism, the additional ranks store other tokens of the same sequences if ``by_token``
+        is True.
         """
         if self.assumptions.layout.kv_placement == "spread":
             return 1.0 / self.stage
         return 1.0 / (self.groups * np.minimum(self.ranks, heads * self.plans.dcp if by_token else heads))
 
     def waited_for(self, collective: Collective) -> dict[TensorLayout, tuple[Collective, ...]]:
-        """Assign one collective to every method of splitting weight matrices."""
+        """Return one collective for all splits of weight matrices (1D, 2D)."""
         return dict.fromkeys(self.assumptions.layout.tensor_layouts, (collective,))
 
 
-#: Number of adapter kernels per matrix if the engine specifies none: one shrinks the input, one expands it [1].
+#: Number of adapter kernels per matrix, if the engine's specification has none [1]: one shrinks the input, one expands
+#: the result.
 _KERNELS = 2.0
 
 
 def distinct(adapters: int, sequences: Array) -> Array:
-    """Expected number of different adapters among some sequences, if all adapters are equally likely [1].
+    """Expected number of different adapters that some sequences use, if all adapters are equally likely [1].
 
     Examples
     --------
@@ -393,7 +398,7 @@ def distinct(adapters: int, sequences: Array) -> Array:
 
 
 def adapters(table: OperatorTable, rows: Iterable[Operator]) -> Iterator[Operator]:
-    """Rows of low-rank adapters; no rows if no adapters are served."""
+    """Operators of low-rank adapters; none if no adapters are served."""
     assumed = table.assumptions.adapters
     if not assumed.loras:
         return
@@ -427,14 +432,15 @@ def held_bytes(table: OperatorTable, rows: Iterable[Operator]) -> Array | float:
 
 
 def pointwise(table: OperatorTable, pace: Array | float) -> Iterator[Operator]:
-    """Norms and activation functions of every layer: memory traffic and kernel launches, with negligible arithmetic.
+    """Yield norms and activation functions of all layers, with memory traffic and kernel launches but no arithmetic.
 
-    A rank processes the residual streams of all tokens of its group, or of a part of them. ``pace`` is the number of
-    layers on the critical path divided by the number of layers [1].
+    A rank processes the residual streams of all tokens of its group, or of a part of these tokens. ``pace`` is the
+    number of layers on the critical path divided by the number of layers [1].
     """
     model, dtype, width = table.model, table.precision.activations, table.activation_width
     for block in model.blocks:
-        # A norm before each part is fused with the residual sum. It reads two vectors and writes two.
+        # The norm before each part of a layer is fused with the residual sum. The kernel reads two vectors and writes
+        # two vectors.
         count = 1 if block.parallel else block.parts
         norms = Operator(
             "norms",
@@ -452,8 +458,8 @@ def pointwise(table: OperatorTable, pace: Array | float) -> Iterator[Operator]:
         )
         yield from repeated((norms, *activations), block.layers * pace)
     if model.residual_span is not None:
-        # Number of earlier residual entries that the norm kernel before each part reads and sums: one for each full or
-        # started span of layers before it (SGLang 0.5.23, ``prev_valid_blocks`` of Kimi-K3).
+        # Number of earlier residual entries that the norm kernels read and sum: before each part of a layer, one entry
+        # for each full or started span of earlier layers (SGLang 0.5.23, ``prev_valid_blocks`` of Kimi-K3).
         entries = sum(-(-layer // model.residual_span) for layer in range(model.layers))
         moved = 2.0 * entries * table.hidden * width / table.stream_owners
         yield Operator(
@@ -461,19 +467,19 @@ def pointwise(table: OperatorTable, pace: Array | float) -> Iterator[Operator]:
         )
     streams = model.residual_streams
     if streams > 1:
-        # Before each part of a layer, a matrix computes three things: the input of the part, its contribution to each
-        # copy, and the mix of the copies. This happens once more after the last layer, unless the model specifies a
-        # separate mix there.
+        # Before each part of a layer, a matrix computes the weights of three sums: the input of the part, its
+        # contribution to each copy of the residual stream, and the mix of the copies. After the last layer, the model
+        # may specify an additional mix.
         yield _mixing(table, 2.0 * model.layers * pace, streams, outputs=streams * (streams + 2))
         if model.residual_fold:
             yield _mixing(table, pace, streams, outputs=streams)
 
 
 def _mixing(table: OperatorTable, repeats: Array | float, streams: int, outputs: int) -> Operator:
-    """Row of a matrix on all copies of the residual stream, with the memory traffic of the additional copies.
+    """Operator of a matrix on all copies of the residual stream, with the memory traffic of the additional copies.
 
-    Every rank of a group processes all of the group's tokens. The matrix is split over the chips of a stage, or of a
-    group with its own copy.
+    Every rank of a group processes all of the group's tokens. The matrix is split over the chips of a stage, or over
+    the chips of a group that has a copy of the matrix.
     """
     dtype, count = table.precision.weights, float(outputs * streams * table.hidden)
     parts = table.ranks if table.copied else table.stage

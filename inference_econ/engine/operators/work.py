@@ -1,7 +1,7 @@
 """Operator table of one step.
 
-A row describes one kind of operator in one block of layers. Entries are arrays that broadcast over the plans. Amounts
-that grow with the number of tokens are stored per token, which keeps the arrays small.
+A row describes one operator of one block of layers. Entries are arrays that broadcast over the plans. Amounts that grow
+with the number of tokens are stored per token, so that the arrays are small.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ from inference_econ.engine.operators.table import (
 from inference_econ.engine.protocols import Served
 from inference_econ.inputs import BYTES_PER_ELEMENT, Block, TensorLayout
 
-#: Function that yields the rows of the attention or feed-forward block of one layer. Functions for attention also get
-#: the width of the output that ranks sum.
+#: Function that yields the operators of the attention or feed-forward part of one layer. Functions for attention also
+#: have the argument ``summed``, the width of the output that is all-reduced.
 Rows: TypeAlias = Callable[..., Iterator[Operator]]
 
 
-#: Functions that yield the rows, by kind of attention or other mixer.
+#: Functions that yield the operators of a mixer, by kind of attention or other mixer.
 MIXERS: Mapping[str, Rows] = {
     "grouped_query": grouped_query.grouped_query_rows,
     "latent": latent.latent_rows,
@@ -58,7 +58,7 @@ MIXERS: Mapping[str, Rows] = {
     "recurrent": recurrent.recurrent_rows,
     "none": lambda *_: iter(()),
 }
-#: Functions that yield the rows, by kind of feed-forward block.
+#: Functions that yield the operators of a feed-forward part, by kind.
 FEED_FORWARDS: Mapping[str, Rows] = {
     "dense": dense.dense_rows,
     "experts": experts.expert_rows,
@@ -67,11 +67,11 @@ FEED_FORWARDS: Mapping[str, Rows] = {
 
 
 def mixer(table: OperatorTable, block: Block, pace: Array | float = 1.0) -> list[Operator]:
-    """Rows of the attention (or another mixer) in a block of layers.
+    """Operators of the attention (or another mixer) in a block of layers.
 
     ``pace`` is the number of layers on the critical path divided by the number of layers [1].
     """
-    # In parallel blocks, the all-reduce of the feed-forward part also sums the output of attention.
+    # If attention and feed-forward part run in parallel, one all-reduce sums both outputs.
     merged = block.parallel and block.parts == 2 and table.assumptions.layout.parallel_blocks == "merged"
     summed = 0.0 if merged else table.hidden
     kind, times = block.attention.kind, block.layers * pace
@@ -80,34 +80,35 @@ def mixer(table: OperatorTable, block: Block, pace: Array | float = 1.0) -> list
 
 
 def feed_forward(table: OperatorTable, block: Block, pace: Array | float = 1.0) -> list[Operator]:
-    """Rows of the dense feed-forward part, or of the experts, of a block of layers."""
+    """Operators of the dense feed-forward part, or of the experts, in a block of layers."""
     return repeated(FEED_FORWARDS[block.feed_forward.kind](table, block.feed_forward), block.layers * pace)
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Operator table of one step, and the properties that all rows share.
+    """Operator table of one step, with the properties that all operators share.
 
     Attributes
     ----------
     operators : tuple of Operator
-        Rows of the table.
+        Operators of the step.
     tokens, sequences : ndarray
         Number of tokens and number of sequences in one micro-batch [1].
     layers : ndarray or float
         Number of layers on the critical path of a token [1]. The path has more layers than the model if the largest
         pipeline stage limits the pipeline.
     groups : ndarray or float
-        Attention-DP groups [1].
+        Number of attention-DP groups [1].
     fullest, fullest_tokens : ndarray or float
-        Number of sequences and number of tokens in the fullest group, each divided by the mean of all groups [1].
+        Number of sequences, and number of tokens, in the fullest attention-DP group, each divided by the mean of all
+        groups [1].
     prefill : bool
         True for a prefill step.
     summed : ndarray or bool
-        True if several chips of a stage share each matrix and sum its output.
+        True if several chips of a stage share each matrix, so that the output is all-reduced.
     in_host_memory : tuple of Operator
-        Rows of layers in host memory (``cpu.layers``). In a step of at least ``cpu.copied_from`` tokens, the chip
-        computes these layers, so ``operators`` also contains them.
+        Operators of layers in host memory (``cpu.layers``). In a step of at least ``cpu.copied_from`` tokens, the chip
+        computes these layers, so ``operators`` also contains their operators.
     """
 
     operators: tuple[Operator, ...]
@@ -124,7 +125,8 @@ class Work:
     def tokens_of(self, operator: Operator) -> Array:
         """Number of tokens that an operator processes [1].
 
-        If groups work separately, the result is for the fullest group, because all groups wait for it.
+        If attention-DP groups process their own tokens, the result is for the fullest group, because all groups wait
+        for this group.
         """
         return _filled(self.tokens, self.fullest_tokens) if operator.grouped else self.tokens
 
@@ -135,15 +137,15 @@ class Work:
     def tokens_sent(self, operator: Operator, collective: Collective) -> Array:
         """Number of tokens that a collective sends [1].
 
-        If each rank uses its own links, the slowest rank determines the time. The slowest rank is a rank of the fullest
-        group, or the rank that receives the most tokens.
+        If each rank uses its own links, the slowest rank determines the time: a rank of the fullest attention-DP group,
+        or the rank that receives the most tokens.
         """
         if operator.grouped or not collective.own_link:
             return self.tokens_of(operator)
         return _filled(self.tokens, np.maximum(self.fullest_tokens / collective.busiest, 1.0))
 
     def collective_bytes(self, operator: Operator, layout: TensorLayout) -> Array:
-        """Size of the tensors in a row's collectives, over all occurrences of the row [B]."""
+        """Total size of the tensors in an operator's collectives, over all occurrences of the operator [B]."""
         total = np.zeros(())
         for collective in operator.collectives.get(layout, ()):
             size = collective.bytes_per_token * self.tokens_sent(operator, collective)
@@ -152,7 +154,7 @@ class Work:
 
     @property
     def even(self) -> bool:
-        """True if all groups have the same number of tokens."""
+        """True if all attention-DP groups have the same number of sequences and tokens."""
         return all(isinstance(share, float) and share == 1.0 for share in (self.fullest, self.fullest_tokens))
 
 
@@ -161,7 +163,7 @@ def _filled(amounts: Array, share: Array | float) -> Array:
 
 
 def decode_work(setup: Served, plans: Plans) -> Work:
-    """Operator table of one decode or prefill step.
+    """Compute the operator table of a decode or prefill step.
 
     Parameters
     ----------
@@ -173,7 +175,7 @@ def decode_work(setup: Served, plans: Plans) -> Work:
     Returns
     -------
     Work
-        Entries broadcast to ``plans.shape``.
+        Operator table, whose entries broadcast to ``plans.shape``.
     """
     model, assumptions = setup.model, setup.assumptions
     table = OperatorTable(setup, plans)
@@ -183,8 +185,8 @@ def decode_work(setup: Served, plans: Plans) -> Work:
     operators = [*layers]
     count, dtype = model.unknown_parameters, setup.precision.weights
     if count:
-        # Parameters of unknown parts are read once per step and multiplied with every token. They are split over the
-        # chips of a stage, or over the chips of a group that has a copy.
+        # Parameters of unknown parts are assumed to be read once per step and multiplied by every token. They are split
+        # over the chips of a stage, or over the chips of a group that has a copy.
         held = count * BYTES_PER_ELEMENT[dtype] / (table.ranks if table.copied else table.stage)
         flop = 2.0 * count / table.stage
         operators.append(
@@ -223,7 +225,7 @@ def decode_work(setup: Served, plans: Plans) -> Work:
 
 
 def rows_of_layers(table: OperatorTable, pace: Array | float) -> list[Operator]:
-    """Rows of all layers, without pointwise operators."""
+    """Operators of all layers, without pointwise operators (norms, activation functions)."""
     return [row for b in table.model.blocks for row in (*mixer(table, b, pace), *feed_forward(table, b, pace))]
 
 
@@ -235,7 +237,7 @@ def adapter_bytes(setup: Served, plans: Plans) -> Array | float:
 
 
 def after_layers(table: OperatorTable) -> tuple[Operator, ...]:
-    """Operators that run once per step, after the last layer."""
+    """Operators after the last layer, which run once per step: logits and sampling."""
     # Logits are computed for every new token, or for the last token of a prompt.
     count, plans, dtype = table.model.vocab_size * table.hidden, table.plans, table.precision.embeddings
     counted = 2.0 if table.assumptions.chip.embedding_flop == "both" else 1.0
@@ -253,8 +255,8 @@ def after_layers(table: OperatorTable) -> tuple[Operator, ...]:
     )
     if table.assumptions.chip.pointwise != "counted":
         return (embedding,)
-    # Logits have 32 bits. They are written once, and read twice: for the maximum and for the sum. One rank per group
-    # samples.
+    # Logits have 32 bits. They are written once, and read twice: for the maximum and for the sum. In each group, one
+    # rank samples tokens.
     moved = 3.0 * table.model.vocab_size * BYTES_PER_ELEMENT["fp32"] / table.groups
     share: Array | float = 1.0 / plans.new_tokens if plans.prefill else 1.0
     if mixed:
@@ -264,7 +266,7 @@ def after_layers(table: OperatorTable) -> tuple[Operator, ...]:
 
 
 def _pipeline(table: OperatorTable) -> Operator:
-    """Transfer of the residual stream from one pipeline stage to the next."""
+    """Operator that transfers the residual stream from one pipeline stage to the next stage."""
     domains: Array = np.full((), 2.0)
     if table.assumptions.network.pipeline_hop == "nearest":
         domains = np.where(table.plans.accelerators <= table.link_domain, 1.0, 2.0)

@@ -17,7 +17,7 @@ from inference_econ.formulas import queueing
 from inference_econ.inputs import Length, Requests, SessionSpec, Step
 from inference_econ.serving.lengths import levels, quantiles
 
-#: Number of sampled sessions, and approximate total number of their turns [1].
+#: Maximum number of sampled sessions, and approximate total number of their turns [1].
 _DRAWN, _TURNS = 200, 20_000
 
 
@@ -29,16 +29,16 @@ class Turn(NamedTuple):
     answer: int
     """Output length [tokens]."""
     carries: int
-    """Number of the earlier turn whose prompt and output start this prompt.
+    """Index of the earlier turn whose prompt and output are the start of this turn's prompt.
 
-    If no earlier turn does, -1; the prompt then starts with the prefix that all sessions share.
+    The index is -1 if the prompt starts only with the prefix that all sessions share.
     """
     waits: int
-    """Number of turns that must end before this one starts [1]."""
+    """Number of turns that must end before this turn starts [1]."""
     followers: tuple[int, ...]
-    """Numbers of the turns that start only after this one."""
+    """Indices of the turns that start only after this turn."""
     pause: float
-    """Pause between the end of the last required turn and the start of this one [s]; 0 for first turns."""
+    """Pause between the end of the last required turn and the start of this turn [s]; 0 for first turns."""
 
 
 Session = tuple[Turn, ...]
@@ -46,18 +46,18 @@ Session = tuple[Turn, ...]
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """Sessions of agents or users. A new session starts when another ends, or sessions start at a rate.
+    """Sessions of agents or users; a session starts when another session ends, or sessions start at a rate.
 
     Attributes
     ----------
     drawn : sequence of Session
-        Sessions to simulate. Sessions run in this order and then repeat. Repeated sessions have new text, so only the
-        shared prefix can hit the cache.
+        Sessions to simulate, in this order; after the last session, the list repeats. Repeated sessions have new text,
+        so only the shared prefix can hit the cache.
     shared_tokens : int
         Length of the prefix that all prompts share [tokens].
     under_way : int
         Number of sessions that are already running at the start [1]. Running sessions start at a random turn, with all
-        earlier turns cached. If agents pause between sessions, this is the number of agents.
+        earlier turns cached. If agents pause between sessions, this number is the number of agents.
     count : int
         Number of requests in the run [1].
     sessions_per_second : float
@@ -65,9 +65,10 @@ class Sessions:
     rest_seconds : float
         Mean time between two sessions of an agent [s]; exponentially distributed.
     pause_seconds : float
-        Time from the last token of a turn to the arrival of the next turn, without the pause of this turn [s].
+        Time from the last token of a turn to the arrival of the next turn, in addition to the pause of the next turn
+        [s].
     said_token_seconds : float
-        Additional time per prompt token that earlier turns of the conversation already had [s].
+        Additional time before a turn arrives, per prompt token that repeats earlier turns or the shared prefix [s].
     seed : int
         Seed of the random numbers.
     """
@@ -83,7 +84,7 @@ class Sessions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Reject inputs with which sessions would never start."""
+        """Reject inputs for which no session would ever start."""
         if self.under_way < 1 and not self.sessions_per_second > 0.0:
             raise InputError(f"sessions need at least 1 agent or a positive rate, got {self.under_way} agents")
 
@@ -101,9 +102,9 @@ def draw_sessions(spec: SessionSpec, seed: int = 0) -> tuple[Session, ...]:
     Returns
     -------
     tuple of Session
-        Up to some hundreds of sessions, and fewer if they are long. Turn counts follow their distribution exactly, in
-        random order. If each session has one turn, lengths follow their distribution exactly over all sessions;
-        otherwise, within each session. With few turns per session, sample means deviate by about 5%.
+        Up to some hundreds of sessions; fewer if sessions are long. The numbers of turns are quantiles of their
+        distribution in random order. Lengths are stratified samples: over the turns of each session, or over all
+        sessions if a session has one turn. With few turns per session, sample means deviate by about 5%.
     """
     random = np.random.default_rng([seed, 7])
     usual = sum(step.agents * step.turns.mean for step in spec.steps)
@@ -157,7 +158,7 @@ def _session(spec: SessionSpec, turns: dict[str, int], random: np.random.Generat
 
 
 def _lengths(length: Length, count: int, random: np.random.Generator) -> list[int]:
-    """Sample of integers from a distribution, stratified and in random order."""
+    """Stratified sample of integer lengths from a distribution, in random order [tokens]."""
     if length.kind == "fixed":
         return [max(round(length.mean), 1)] * count
     shares = random.permutation(levels(count)) + (random.random(count) - 0.5) / count
@@ -174,16 +175,17 @@ def _pauses(step: Step, count: int, random: np.random.Generator) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Usual:
-    """Mean values over the turns of sessions.
+    """Mean values over sessions and their turns.
 
     Attributes
     ----------
     turns : float
         Requests per session [1].
     pause_seconds : float
-        Mean pause per turn along the longest path of a session [s].
+        Mean pause per turn along the longest path of dependent turns in a session [s].
     side_by_side : float
-        Number of turns in a session divided by the number on its longest path [1]; above 1 if agents work in parallel.
+        Number of turns in a session divided by the number of turns on its longest path of dependent turns [1]; above 1
+        if agents work in parallel.
     prompts, answers, known : ndarray
         Per turn: prompt tokens, output tokens, and prompt tokens that repeat earlier text of the session or the shared
         prefix [tokens].
@@ -215,7 +217,7 @@ def usual(drawn: Sequence[Session], shared_tokens: float) -> Usual:
 
 
 def _longest_way(session: Session) -> tuple[int, float]:
-    """Number of turns in the longest chain of dependent turns [1], and the sum of its pauses [s]."""
+    """Number of turns on the longest path of dependent turns [1], and sum of the pauses on this path [s]."""
     ways = [(0, 0.0)] * len(session)
     for number, turn in enumerate(session):
         turns, pauses = ways[number]
@@ -225,20 +227,20 @@ def _longest_way(session: Session) -> tuple[int, float]:
     return max(ways)
 
 
-#: A prompt as runs of full cache blocks: name and number of blocks of each run, in order. Prompts with a common prefix
-#: start with runs of the same names.
+#: A prompt as a sequence of runs (consecutive full cache blocks), each with its name and number of blocks. Prompts with
+#: a common prefix start with runs of the same names.
 Parts = Sequence[tuple[int, int]]
 
 
 def joined(before: Parts, name: int, blocks: int) -> Parts:
-    """Append cache blocks to a prompt; if its last run has the same name, this run becomes longer."""
+    """Append a run of cache blocks to a prompt; a last run with the same name becomes longer."""
     if before and before[-1][0] == name:
         return (*before[:-1], (name, before[-1][1] + blocks))
     return (*before, (name, blocks))
 
 
 class Prefixes:
-    """Prefix cache of one memory, with least-recently-used eviction of unused blocks.
+    """Prefix cache of one GPU group or offload tier, with least-recently-used eviction of unused blocks.
 
     vLLM, SGLang and TensorRT-LLM evict the oldest unused blocks. When a request ends, these engines free its last
     blocks first.
@@ -254,16 +256,16 @@ class Prefixes:
     """
 
     def __init__(self) -> None:
-        #: Cached blocks of each run by name, and the number of requests that use the run.
+        #: Number of cached blocks of each run, and number of requests that use the run, by name of the run.
         self._held: dict[int, int] = {}
         self._users: dict[int, int] = {}
-        #: Names of unused runs, least recently used first.
+        #: Names of runs that no request uses, least recently used first.
         self._idle: dict[int, None] = {}
         #: Number of blocks in the unused runs [1].
         self.idle_blocks = 0
 
     def found(self, parts: Parts) -> int:
-        """Number of leading blocks of a prompt that are cached [1]."""
+        """Number of cached blocks at the start of a prompt [1]."""
         total, held = 0, self._held
         for name, blocks in parts:
             there = held.get(name, 0)
@@ -273,7 +275,7 @@ class Prefixes:
         return total
 
     def in_use(self, parts: Parts) -> int:
-        """Number of leading blocks of a prompt that other requests are using [1]."""
+        """Number of blocks at the start of a prompt that other requests are using [1]."""
         total, users = 0, self._users
         for name, blocks in parts:
             if name not in users:
@@ -282,7 +284,7 @@ class Prefixes:
         return total
 
     def take(self, parts: Parts) -> int:
-        """Mark all blocks of a prompt as used, and return how many of them other requests also use [1]."""
+        """Mark all blocks of a prompt as used, and return the number of blocks that other requests also use [1]."""
         shared, held, users, idle = 0, self._held, self._users, self._idle
         for name, blocks in parts:
             before = users.get(name, 0)
@@ -299,7 +301,7 @@ class Prefixes:
         return shared
 
     def release(self, parts: Parts) -> int:
-        """Release the blocks of a request, and return how many of them other requests still use [1]."""
+        """Release the blocks of a request, and return the number of blocks that other requests still use [1]."""
         shared, users = 0, self._users
         for name, blocks in reversed(parts):
             left = users[name] - 1
@@ -317,13 +319,13 @@ class Prefixes:
         return shared
 
     def keep(self, parts: Parts, room: int) -> None:
-        """Store a prompt in an offload memory of ``room`` blocks."""
+        """Store a prompt in a cache of ``room`` blocks, and evict the least recently used blocks if necessary."""
         self.take(parts)
         self.release(parts)
         self.forget(self.idle_blocks - room)
 
     def forget(self, blocks: int) -> None:
-        """Evict up to a number of unused blocks [1]."""
+        """Evict up to ``blocks`` unused blocks, the least recently used first [1]."""
         while blocks > 0 and self._idle:
             name = next(iter(self._idle))
             there = self._held[name]
@@ -337,12 +339,12 @@ class Prefixes:
 
 
 Counts = npt.NDArray[np.int64]
-#: Function that samples lengths [tokens]. Its inputs are their number and a random generator.
+#: Function that samples lengths [tokens]. Its inputs are the number of samples and a random generator.
 LengthLaw = Callable[[int, "np.random.Generator"], Counts]
 
 
 class ArrivalProcess(Protocol):
-    """Arrivals of requests at any rate."""
+    """Arrival process of requests, which can be scaled to any mean rate."""
 
     @property
     def scv(self) -> float:
@@ -352,15 +354,15 @@ class ArrivalProcess(Protocol):
         """Arrival times at a mean rate [1/s], ascending, shape (count,) [s]."""
 
     def among(self, instances: float) -> ArrivalProcess:
-        """Arrivals at one of ``instances`` instances [1] to which a router assigns requests randomly.
+        """Arrivals at one of ``instances`` instances [1], if a router assigns requests to instances at random.
 
-        Values below 1 merge streams: 1 / n is the union of n independent streams.
+        Values below 1 merge streams: 1 / n gives the union of n independent streams.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Gamma:
-    """Independent arrivals with gamma-distributed interarrival times; Poisson arrivals by default.
+    """Arrivals with independent, gamma-distributed interarrival times; Poisson arrivals by default.
 
     Attributes
     ----------
@@ -400,7 +402,7 @@ POISSON = Gamma()
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Recorded arrivals that are repeated.
+    """Recorded arrivals, which repeat after the last recorded request.
 
     Attributes
     ----------
@@ -410,7 +412,7 @@ class Recorded:
     Raises
     ------
     InputError
-        If an interarrival time is negative or not finite, or none is positive.
+        If an interarrival time is negative or not finite, or if all are zero.
     """
 
     seconds: tuple[float, ...]
@@ -435,23 +437,24 @@ class Recorded:
         return np.asarray(np.cumsum(self.gaps(count, random)) / requests_per_second)
 
     def among(self, instances: float) -> Recorded:
-        """Return the same arrivals, because lower rates simulate fewer of the recorded requests."""
+        """Return the arrivals unchanged, because simulations at lower rates use fewer of the recorded requests."""
         del instances
         return self
 
 
 @dataclass(frozen=True, slots=True)
 class Changing:
-    """Arrivals at a rate that follows a repeated curve. More users scale the rates, but do not change the period.
+    """Arrivals whose rate follows a periodic curve; a higher mean rate scales the curve, but not its period.
 
     Attributes
     ----------
     whole_scv : float
-        Squared coefficient of variation of interarrival times of the whole workload, at constant rate [1].
+        Squared coefficient of variation of the whole workload's interarrival times around the curve [1]; 1 for Poisson
+        arrivals.
     rates : tuple of float
         Rate of the whole workload in each interval [1/s].
     interval : float
-        Duration of an interval [s]; it is reduced if a run would end before the last interval.
+        Duration of an interval [s]. In a simulation that would end before the last interval, all intervals are shorter.
     """
 
     whole_scv: float
@@ -460,22 +463,22 @@ class Changing:
 
     @property
     def scv(self) -> float:
-        """Lower bound on the squared coefficient of variation, for independent rates of interarrival times [1]."""
+        """Squared coefficient of variation of interarrival times with independent rates, which is a lower bound [1]."""
         return self.whole_scv + float(np.var(self.rates) / np.mean(self.rates) ** 2)
 
     def times(self, count: int, requests_per_second: float, random: np.random.Generator) -> Array:
         """Arrival times at a mean rate [1/s], shape (count,) [s].
 
-        At lower rates than the workload's, a random part of the requests arrives. Burstiness is then lower: the index
-        of dispersion is closer to 1 (Cox and Isham, 1980, section 4.3). At higher rates, several copies of the workload
-        are added up.
+        At a lower mean rate than the workload's, a random part of the requests arrives. Arrivals are then less bursty:
+        the index of dispersion is closer to 1 (Cox and Isham, 1980, section 4.3). At a higher mean rate, several copies
+        of the workload are superposed.
         """
         part = min(requests_per_second / float(np.mean(self.rates)), 1.0)
         within = Gamma(1.0 + part * (self.whole_scv - 1.0))
         interval = min(self.interval, count / requests_per_second / len(self.rates))
         period, ends = len(self.rates) * interval, np.arange(len(self.rates) + 1) * interval
         through = np.concatenate(([0.0], np.cumsum(self.rates))) / np.sum(self.rates)
-        # The unit is the number of requests in a period.
+        # ``passed`` is in units of the number of requests in a period.
         passed = np.cumsum(within.gaps(count, random)) / (requests_per_second * period)
         return np.asarray(np.floor(passed) * period + np.interp(passed % 1.0, through, ends))
 
@@ -486,9 +489,10 @@ class Changing:
 
 
 def arrivals_of(requests: Requests, scv: float) -> ArrivalProcess:
-    """Arrival process of a workload.
+    """Arrival process of a workload: recorded, with a rate curve, or gamma-distributed.
 
-    If the workload has none, arrivals are independent, with the squared coefficient of variation ``scv`` [1].
+    If the workload has no arrival process, interarrival times are gamma-distributed with the squared coefficient of
+    variation ``scv`` [1].
     """
     arrivals = requests.arrivals
     if arrivals is None:
@@ -501,9 +505,10 @@ def arrivals_of(requests: Requests, scv: float) -> ArrivalProcess:
 
 
 def as_poisson(requests: Requests, scv: float) -> ArrivalProcess:
-    """Arrival process that the analytical model can describe, with less burstiness.
+    """Arrival process for the analytical model: the workload's process with at most the burstiness of Poisson arrivals.
 
-    Simulations then correct the results.
+    Simulations of the actual arrivals then correct the results. If the workload has no arrival process, ``scv`` is not
+    limited.
     """
     arrivals = arrivals_of(requests, scv)
     return arrivals if requests.arrivals is None else Gamma(min(arrivals.scv, 1.0))
@@ -520,7 +525,7 @@ class Stream:
     isl, osl : ndarray of int, shape (n,)
         Prompt and output lengths, at least 1 [tokens].
     parts : sequence of Parts, optional
-        Runs of full cache blocks in each prompt; needed if prompts share prefixes.
+        Runs of full cache blocks in each prompt; required if prompts share prefixes.
     """
 
     arrival: Array
@@ -529,7 +534,7 @@ class Stream:
     parts: Sequence[Parts] | None = None
 
     def __post_init__(self) -> None:
-        """Reject arrays that are not a valid stream."""
+        """Reject arrays of unequal length, unsorted arrival times and invalid lengths."""
         if not self.arrival.shape == self.isl.shape == self.osl.shape or self.arrival.ndim != 1:
             raise InputError(
                 "arrival, isl and osl must be lists of the same length, got the shapes "
@@ -542,12 +547,12 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Closed loop of clients, which send a request when their previous request has ended.
+    """Closed loop of clients; each client sends a request when its previous request has ended.
 
     Attributes
     ----------
     clients : int
-        Number of concurrent requests [1]; all are sent at the start of a run.
+        Number of clients, each with one concurrent request [1]; all clients send a request at the start of a run.
     isl, osl : ndarray of int, shape (n,)
         Prompt and output lengths in sending order, at least 1 [tokens].
     pause_seconds : float
@@ -564,7 +569,7 @@ class Loop:
     parts: Sequence[Parts] | None = None
 
     def __post_init__(self) -> None:
-        """Reject values that are not a valid closed loop."""
+        """Reject invalid lengths, client counts and pauses."""
         if self.clients < 1:
             raise InputError(f"a closed loop needs at least 1 client, got {self.clients}")
         if self.isl.shape != self.osl.shape or self.isl.ndim != 1:
@@ -583,7 +588,7 @@ def _check_lengths(isl: Counts, osl: Counts) -> None:
 
 
 def fixed(tokens: int) -> LengthLaw:
-    """Sampler that always returns the same length."""
+    """Return a sampler of lengths that are all ``tokens`` tokens."""
     return lambda count, _: np.full(count, tokens, dtype=np.int64)
 
 
@@ -601,7 +606,7 @@ def draw(
     Parameters
     ----------
     count : int
-        Requests [1].
+        Number of requests [1].
     requests_per_second : float
         Mean arrival rate [1/s].
     isl, osl : callable
@@ -629,9 +634,9 @@ def draw(
     return Stream(arrivals.times(count, requests_per_second, times), isl(count, prompts), osl(count, outputs))
 
 
-#: Assumed duration of a turn [s]. It determines how many agents are between two sessions at the start of a run.
+#: Assumed duration of a turn [s], which determines how many agents are between two sessions at the start of a run.
 _TURN_SECONDS = 5.0
-#: Most turns per session [1]. It keeps the names of runs unique.
+#: Maximum number of turns per session [1], which keeps the names of runs of cache blocks unique.
 _MOST_TURNS = 1 << 24
 
 
@@ -643,7 +648,7 @@ class Sent(NamedTuple):
     sent: float
     """Sending time [s]."""
     item: int | tuple[_Played, int]
-    """Number of the request; for sessions, the session and its turn."""
+    """Index of the request; for sessions, the running session and the index of its turn."""
 
 
 class SimulatedRequest(NamedTuple):
@@ -654,15 +659,15 @@ class SimulatedRequest(NamedTuple):
     osl: int
     """Output length [tokens]."""
     before: Parts = ()
-    """Runs of cache blocks at the start of the prompt that earlier prompts also have."""
+    """Runs of cache blocks at the start of the prompt that earlier prompts share."""
     own: int = -1
     """Name of the run of cache blocks that this prompt adds; -1 if no later request reuses it."""
     session: int = -1
-    """Number of the request's session, in starting order."""
+    """Number of the request's session, in starting order; -1 without a session."""
 
 
 class ListedFeed:
-    """Source of requests with listed lengths, for an open-loop stream or a closed loop."""
+    """Source of requests for an open-loop stream or a closed loop, with given lengths."""
 
     #: Prompts that are cached at the start, least recently used first.
     known: Sequence[Parts] = ()
@@ -678,7 +683,7 @@ class ListedFeed:
             self._first = [Sent(self._pause, 0.0, number) for number in range(self._sent)]
 
     def first(self, block_tokens: int) -> Iterable[Sent]:
-        """Requests that arrive at fixed times, whatever the progress of the server.
+        """Requests whose arrival times do not depend on the progress of the server.
 
         ``block_tokens`` is the size of a cache block [tokens].
         """
@@ -691,7 +696,7 @@ class ListedFeed:
         return SimulatedRequest(*self._lengths[sent.item], () if self._parts is None else self._parts[sent.item])
 
     def ended(self, sent: Sent, now: float) -> Iterator[Sent]:
-        """Next request of the client after the end of its request; nothing if all requests are sent."""
+        """Yield the next request of a closed-loop client whose request ended; nothing if all requests are sent."""
         del sent
         if self._sent < self.count:
             self._sent += 1
@@ -699,22 +704,23 @@ class ListedFeed:
 
 
 class _Played:
-    """Running session."""
+    """Session during the simulation, with its remaining turns."""
 
     def __init__(self, number: int, session: Session) -> None:
         self.number, self.session = number, session
         self.waits, self.left = [turn.waits for turn in session], len(session)
-        #: If only one turn extends another turn, both share one run of blocks, named after the first turn.
+        #: Turn after which the run of each turn's cache blocks is named. If only one turn extends a turn, both share
+        #: one run.
         carried, self.heads = Counter(turn.carries for turn in session), list(range(len(session)))
         for turn, carries in enumerate(turn.carries for turn in session):
             if carries >= 0 and carried[carries] == 1:
                 self.heads[turn] = self.heads[carries]
-        #: Runs of blocks of the prompt and output of each sent turn.
+        #: Runs of cache blocks of the prompt and output of each sent turn, by index of the turn.
         self.parts: dict[int, Parts] = {}
 
 
 class SessionFeed:
-    """Source of the turns of sessions. A turn is sent when all turns that it depends on have ended."""
+    """Source of the turns of sessions; a turn is sent when all turns on which it depends have ended."""
 
     def __init__(self, sessions: Sessions) -> None:
         self.count, self._sessions = sessions.count, sessions
@@ -724,7 +730,7 @@ class SessionFeed:
         self.known: list[Parts] = []
 
     def first(self, block_tokens: int) -> Iterator[Sent]:
-        """Turns of sessions that are running at the start, and first turns of sessions that start at a given rate."""
+        """Yield turns of sessions that run at the start, and first turns of sessions that start at a given rate."""
         self._block = block_tokens
         for _ in range(self._sessions.under_way):
             yield from self._under_way()
@@ -745,9 +751,10 @@ class SessionFeed:
         )
 
     def ended(self, sent: Sent, now: float) -> Iterator[Sent]:
-        """Turns that depend on the ended turn.
+        """Yield turns that can start because a turn has ended.
 
-        After the last turn of a session, these are the first turns of a new session.
+        After the last turn of a session, the first turns of a new session follow, unless sessions start at a given
+        rate.
         """
         assert isinstance(sent.item, tuple)
         played, number = sent.item
@@ -778,7 +785,7 @@ class SessionFeed:
         return Sent(now + sessions.pause_seconds + sessions.said_token_seconds * said, now, (played, number))
 
     def _under_way(self) -> Iterator[Sent]:
-        """Sample the state of a session at the start of a run: at a random turn and pause, or not yet started."""
+        """Sample a session's state at the start of a run: at a random turn and pause, or before the first turn."""
         played, rest = self._next(), self._sessions.rest_seconds
         if rest:
             lasts = sum(turn.pause for turn in played.session) + _TURN_SECONDS * len(played.session)
@@ -799,10 +806,10 @@ class SessionFeed:
                 yield self._turn(played, number, pause)
 
     def _say(self, played: _Played, number: int) -> tuple[Parts, int]:
-        """Record the cache blocks of a turn.
+        """Record the cache blocks of a turn's prompt and output.
 
-        Returns the runs of blocks at the start of the prompt, and the name of the new run. The last output token is
-        excluded, because its KV cache is never computed.
+        The result is the runs of blocks at the start of the prompt, and the name of the new run. The last output token
+        is excluded, because its KV cache is never computed.
         """
         turn, name = played.session[number], (played.number + 1) * _MOST_TURNS + played.heads[number]
         shared = ((0, self._sessions.shared_tokens // self._block),)
@@ -813,5 +820,5 @@ class SessionFeed:
 
 
 def feed_of(requests: Stream | Loop | Sessions) -> ListedFeed | SessionFeed:
-    """Create the source of requests for a stream, closed loop or set of sessions."""
+    """Create the source that sends the requests of a stream, a closed loop or sessions."""
     return SessionFeed(requests) if isinstance(requests, Sessions) else ListedFeed(requests)

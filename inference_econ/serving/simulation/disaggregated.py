@@ -1,12 +1,12 @@
-"""Simulation of prefill instances with a prefix cache, and of the decode instances that they feed.
+"""Simulation of disaggregated serving: prefill instances with a prefix cache, and decode instances.
 
 Only prefill instances have a prefix cache. Prefill instances do not generate outputs, so the next turn of a session
-computes the KV cache of the last output again. The KV cache of the full prompt is sent to a decode instance, which
-frees it after the request. SGLang decode instances also have no prefix cache ("KV cache is forced as chunk cache for
-decode server") unless a radix cache is enabled.
+recomputes the KV cache of the previous output. A prefill instance sends the KV cache of the full prompt to a decode
+instance, which frees the cache after the request. SGLang decode instances also have no prefix cache ("KV cache is
+forced as chunk cache for decode server") unless a radix cache is enabled.
 
-Connectors of vLLM do not transfer blocks that the decode instance still has, so simulated links are busier than those
-of vLLM.
+KV connectors of vLLM do not transfer blocks that are still cached on the decode instance, so simulated links are busier
+than the links of vLLM.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from inference_econ.serving.simulation.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """Decode instances, with the transfer of KV caches to them.
+    """Decode instances, and the times of KV-cache transfers to these instances.
 
     Attributes
     ----------
@@ -31,9 +31,10 @@ class Writing:
     instances : int
         Number of decode instances [1].
     prompt_tokens : float
-        Prompt length for which the transfer times are given [tokens]; times scale with the length.
+        Prompt length for which the transfer times are valid [tokens]; transfer times are proportional to the prompt
+        length.
     exposed_seconds : float
-        Transfer time after prefill if the links are idle [s]. The rest of the transfer overlaps with prefill.
+        Transfer time after prefill if the links are idle [s]. The other part of the transfer overlaps with prefill.
     sending_seconds, receiving_seconds : float
         Time that a transfer occupies the links of the sender and the links of the receiver [s].
     """
@@ -46,7 +47,7 @@ class Writing:
     receiving_seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        """Reject values that are not possible."""
+        """Reject a configuration without decode instances."""
         if self.instances < 1:
             raise InputError(f"decode instances must be at least 1, got {self.instances}")
 
@@ -61,7 +62,7 @@ def simulate_apart(
     instances: int = 1,
     router: Router = "prefix_aware",
 ) -> Trace:
-    """Simulate requests through prefill and decode instances.
+    """Simulate requests on prefill instances and decode instances.
 
     Parameters
     ----------
@@ -75,12 +76,13 @@ def simulate_apart(
     Returns
     -------
     Trace
-        Latencies. A request gets its first token when a decode instance has a free slot.
+        Latencies. The first token of a request arrives when a decode instance has a free slot.
 
     Raises
     ------
     InputError
-        If the shares leave no request to measure, or if there are no prefill or no decode instances.
+        If warm-up and cool-down leave no request to measure, or if the number of prefill or decode instances is below
+        1.
     """
     if instances < 1:
         raise InputError(f"instances that read must be at least 1, got {instances}")
@@ -94,7 +96,7 @@ def simulate_apart(
 
 
 class _Pools(ServerFleet):
-    """Prefill instances, which receive the requests, and decode instances."""
+    """Simulated prefill instances, which receive the requests, and decode instances."""
 
     def __init__(
         self, server: Server, writing: Writing, requests: Stream | Loop | Sessions, instances: int, router: Router
@@ -105,7 +107,7 @@ class _Pools(ServerFleet):
         self.everyone = [*self.engines, *self.writers]
 
     def hand_over(self, reader: _Reader, request: int) -> None:
-        """Send the KV cache of a prompt to the decode instance that has the fewest requests."""
+        """Send the KV cache of a prompt to the decode instance with the fewest requests."""
         writing, writer = self.writing, min(self.writers, key=lambda instance: requests_of(instance) + instance.coming)
         share = self.log.prompts[request] / writing.prompt_tokens
         sent = max(reader.now + share * writing.exposed_seconds, reader.sent_until + share * writing.sending_seconds)
@@ -116,17 +118,17 @@ class _Pools(ServerFleet):
 
 
 class _Reader(Engine):
-    """Prefill instance with a prefix cache."""
+    """Simulated prefill instance with a prefix cache."""
 
     fleet: _Pools
 
     def __init__(self, server: Server, fleet: _Pools) -> None:
         super().__init__(server, fleet)
-        #: Time until which its links are busy with earlier transfers [s].
+        #: Time until which the instance's links are busy with earlier transfers [s].
         self.sent_until = 0.0
 
     def answer(self, request: int) -> None:
-        """Free a processed prompt. A decode instance then returns its first token."""
+        """Free the blocks of a processed prompt and transfer its KV cache to a decode instance."""
         if self.osl[request] == 1:
             super().answer(request)
             return
@@ -135,25 +137,26 @@ class _Reader(Engine):
 
 
 class _Writer(Engine):
-    """Decode instance, which prefills only preempted requests."""
+    """Simulated decode instance, which runs prefill only for preempted requests."""
 
-    #: The decode instance frees each cache with its request, so requests share no blocks.
+    #: The decode instance frees the KV cache of each request at its end, so requests share no blocks.
     shares_prompts = False
 
     def __init__(self, server: Server, fleet: _Pools) -> None:
         super().__init__(server, fleet)
-        #: Number of caches in transfer, time until which links are busy [s], and transferred requests that wait.
+        #: Number of KV caches in transfer, time until which the links are busy [s], and transferred requests that wait
+        #: for a slot.
         self.coming, self.received_until = 0, 0.0
         self.read: set[int] = set()
 
     def loaded(self, request: int, attempt: int, time: float) -> None:  # noqa: ARG002
-        """Queue a request when its KV cache has arrived."""
+        """Queue a request whose KV cache has arrived."""
         self.coming -= 1
         self.read.add(request)
         self.receive(request, time)
 
     def admit(self) -> None:
-        """Start decoding of prefilled requests at the next step."""
+        """Admit requests with a transferred KV cache; their decoding starts at the next step."""
         super().admit()
         for group, admitted in enumerate(self.admitted):
             if any(request in self.read for request, _ in admitted):
@@ -165,6 +168,6 @@ class _Writer(Engine):
         self.look()
 
     def send_back(self, request: int, group: int) -> None:
-        """Preempt a request, which the decode instance then recomputes from the start."""
+        """Preempt a request; the decode instance then recomputes its prompt and output."""
         super().send_back(request, group)
         self.log.reused[request] = 0

@@ -37,8 +37,8 @@ from inference_econ.serving.simulation.trace import Trace, trace
 Tokens = TypeVar("Tokens", int, Counts)
 Policy = Literal["prefill_first", "chunked"]
 Evicted = Literal["last", "fewest_tokens", "nobody"]
-#: Differences in load above which a request goes to the least busy server or group instead of the one with its prefix:
-#: difference of request numbers, and their ratio (rule of SGLang's router) [1].
+#: Difference and ratio of request numbers above which a request goes to the least busy server or group, instead of the
+#: server or group with its cached prefix (rule of SGLang's router) [1].
 _FAR_BUSIER, _TIMES_BUSIER = 64, 1.5
 Router = Literal["round_robin", "least_busy", "prefix_aware"]
 
@@ -54,13 +54,13 @@ class Tier(NamedTuple):
     blocks: int
     """Capacity per instance [blocks]."""
     block_seconds: float
-    """Time to load one block [s]; requests load their blocks one after the other."""
+    """Time to load one block [s]; a tier loads the blocks of one request after another."""
     access_seconds: float
     """Access latency [s]."""
 
 
 def _check_least(owner: KvCacheMemory | Server, whose: str, **least: float) -> None:
-    """Reject fields below their minimum."""
+    """Reject an object with a field below its minimum value."""
     for name, number in least.items():
         value, unit = getattr(owner, name), " token" if name == "chunk" else ""
         if not value >= number:
@@ -76,24 +76,24 @@ class KvCacheMemory:
     block_tokens: int = 1
     """Block size [tokens]."""
     request_tokens: int = 0
-    """Additional tokens that every request stores: cached tokens, and recurrent states converted to tokens [tokens].
+    """Additional memory of every request, in tokens: cached tokens, and the equivalent of recurrent states [tokens].
 
-    Prompt and output do not include these tokens.
+    The prompt and output lengths of requests do not include these tokens.
     """
     own_answer: float = 0.0
-    """Share of a request's own output for which memory must be free at admission, in addition to its prompt [1]."""
+    """Share of a request's output for which memory must be free at admission, in addition to its prompt [1]."""
     other_answers: float = 0.0
     """Share of the remaining output of all running requests for which memory must also be free at admission [1]."""
     evicted: Evicted = "last"
     """Rule that selects a request for preemption when a step does not fit in memory.
 
     The preempted request is recomputed before queued requests start. ``last`` selects the request that was admitted
-    last. ``fewest_tokens`` selects the request with the shortest output so far. ``nobody`` disables preemption, because
-    memory for full outputs is reserved at admission. A request that runs alone is never preempted.
+    last. ``fewest_tokens`` selects the request with the shortest output so far. ``nobody`` disables preemption, for
+    engines that reserve memory for full outputs at admission. A request that runs alone is never preempted.
     """
 
     def __post_init__(self) -> None:
-        """Reject values that are not possible."""
+        """Reject sizes, shares and eviction rules that are out of range."""
         _check_least(self, " of a cache", blocks=1, block_tokens=1, request_tokens=0)
         for name in ("own_answer", "other_answers"):
             if not 0.0 <= getattr(self, name) <= 1.0:
@@ -102,7 +102,7 @@ class KvCacheMemory:
             raise InputError(f"evicted must be 'last', 'fewest_tokens' or 'nobody', got {self.evicted!r}")
 
     def held(self, tokens: Tokens) -> Tokens:
-        """Number of blocks that a request with a number of tokens needs [1]."""
+        """Number of blocks that a request with ``tokens`` tokens needs [1]."""
         return -(-(self.request_tokens + tokens) // self.block_tokens)
 
 
@@ -112,13 +112,13 @@ class _PromptPart(NamedTuple):
     tokens: int
     """Chunk length [tokens]."""
     seconds: float
-    """Time of the chunk if a step processes only this chunk, on CPU and GPU [s]."""
+    """CPU and GPU time of a step that processes only this chunk [s]."""
     launch_seconds: float
-    """Part of this time in which the GPU waits for the CPU [s]."""
+    """Part of the step time in which the GPU waits for the CPU [s]."""
     beyond_seconds: float
     """GPU time of the chunk minus the GPU time of an equally long chunk of a mean prompt [s].
 
-    The full GPU time if the time of a mean prompt is unknown.
+    If the time of a mean prompt is unknown, the full GPU time of the chunk.
     """
 
 
@@ -132,40 +132,40 @@ def _one_token(_batch: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class StepTimes:
-    """Step times of a server, and number of tokens per step."""
+    """Functions that return step times of a server, and tokens per step."""
 
     decode_step_seconds: Callable[[int, float], float]
-    """Function: (requests decoded together, their mean context in tokens) -> duration of one step [s]."""
+    """Function: (number of requests decoded together, mean context in tokens) -> duration of one step [s]."""
     prefill_seconds: Callable[[int, int], float]
-    """Function: (new tokens of one prompt, its cached tokens) -> duration of its prefill alone [s]."""
+    """Function: (new tokens of a prompt, cached tokens of the prompt) -> prefill time if the prompt runs alone [s]."""
     chip_seconds: Callable[[int, int], float] | None = None
-    """GPU time within ``prefill_seconds`` [s]; by default, all of it.
+    """Function: (new tokens, cached tokens) -> GPU time within ``prefill_seconds`` [s]; by default, the same time.
 
-    In the remaining time, the GPU waits while the CPU launches kernels. The GPU waits once for all prompts of a step.
-    With ``chunked``, decoding continues during the wait.
+    In the remaining prefill time, the GPU waits while the CPU launches kernels. The GPU waits only once for all prompts
+    of a step. Under the policy ``chunked``, decoding continues during the wait.
     """
     together: Callable[[int, int], float] = _nothing
-    """Function: (tokens of the fullest group, tokens of all groups) in a step -> GPU time for typical prompts [s].
+    """Function: (prompt tokens of the fullest group, prompt tokens of all groups) -> GPU time of a step [s].
 
-    Weights are read once for all groups, and all groups wait for the fullest group. By default, the times of all
+    A step reads weights once for all groups, and all groups wait for the fullest group. By default, the times of all
     prompts of a group add up.
     """
     lone_step_seconds: Callable[[int, float], float] | None = None
-    """Time of a decode step if all requests are in one group; needed if there are several groups."""
+    """Function like ``decode_step_seconds``, if all requests are in one group [s]; required for several groups."""
     saved_seconds: Callable[[int, int], float] = _nothing
-    """Function: (requests decoded together, prompt tokens of the step) -> time saved compared with two steps [s]."""
+    """Function: (decoding requests, prompt tokens of the step) -> time saved compared with two separate steps [s]."""
     round_tokens: Callable[[int], float] = _one_token
-    """Function: (requests decoded together) -> tokens per request and speculation round [1].
+    """Function: (decoding requests) -> tokens per request and speculation round [1].
 
-    The time of a step is the time per token of a round. With speculation, the CPU launches prefill while a full round
-    runs, new prompts wait for rounds to end, and first tokens arrive at the end of a round.
+    With speculation, a simulated step is one token of a round: the round's time divided by its tokens. The CPU launches
+    prefill while a full round runs, new prompts wait for rounds to end, and first tokens arrive at the end of a round.
     """
     _known: dict[tuple[int, int], _PromptPart] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def decode(self, batch: int, context: float, sizes: list[int]) -> float:
-        """Duration of a decode step for groups of given sizes [s].
+        """Duration of a decode step, given the number of requests in each attention-DP group [s].
 
-        The result is interpolated between two cases: equally full groups, and all requests in one group.
+        The duration is interpolated between two cases: equally full groups, and all requests in one group.
         """
         if len(sizes) == 1:
             seconds = self.decode_step_seconds(batch, context)
@@ -181,9 +181,10 @@ class StepTimes:
         return seconds
 
     def part(self, chunk: int, prompt: int, cached: int, done: int, taken: int) -> _PromptPart:
-        """Time of a chunk of a prompt, derived from the steps that the prompt would take alone.
+        """Time of a chunk of a prompt, from the times of the steps that the prompt would need if it ran alone.
 
-        The GPU times of all chunks add up to the GPU time of the prompt. Every chunk also takes the CPU time of a step.
+        The GPU times of all chunks of a prompt add up to the GPU time of the prompt. Every chunk also takes the CPU
+        time of a step.
         """
         start = done - (done - cached) % chunk
         part = self._step(min(chunk, prompt - start), start)
@@ -199,7 +200,7 @@ class StepTimes:
         return _PromptPart(taken, self.together(taken, taken) + beyond + launching, launching, beyond)
 
     def _step(self, tokens: int, cached: int) -> _PromptPart:
-        """Time of a step that processes only a prompt or one chunk of a prompt."""
+        """Time of a step that processes only ``tokens`` tokens of one prompt, after ``cached`` tokens."""
         part = self._known.get((tokens, cached))
         if part is None:
             seconds = float(self.prefill_seconds(tokens, cached))
@@ -219,7 +220,7 @@ def _refuse(seconds: float, what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Server configuration."""
+    """Configuration of a simulated server."""
 
     times: StepTimes
     """Step times of the server."""
@@ -229,41 +230,42 @@ class Server:
     """Scheduling of prompts. Prompts are processed in order of arrival, with up to ``chunk`` tokens per group and step.
 
     With ``prefill_first``, decoding pauses until all prompts are processed. With ``chunked``, a step with prompts also
-    decodes one token per request. The step then takes the sum of both times.
+    decodes one token per request. A step then takes the sum of prefill and decode time.
     """
     chunk: int = 512
-    """Maximum number of prompt tokens per group and step [tokens]; the last prompt is split if it does not fit."""
+    """Token budget: maximum number of prompt tokens per group and step [tokens]; the last prompt of a step is split."""
     stages: float = 1.0
-    """Number of pipeline stages [1]. Prompts pass the stages one after the other."""
+    """Number of pipeline stages [1]; each stage processes one prompt after the other."""
     steps_ahead: int = 0
     """Number of steps that the engine schedules ahead [1].
 
-    A new request cannot join these steps; an idle server has none.
+    A new request cannot join scheduled steps. An idle server has no scheduled steps.
     """
     groups: int = 1
     """Number of attention-DP groups that step together [1].
 
-    Groups have separate requests, and wait for the fullest group.
+    Groups have separate requests, and every step takes as long as the step of the fullest group.
     """
     dealing: Dealing = "least_busy"
-    """Rule that assigns a new request to a group: ``round_robin`` selects the next group, ``least_busy`` the group with
-    the fewest requests.
+    """Rule that assigns a new request to an attention-DP group.
 
-    With ``least_busy``, a queued request counts as four (vLLM's rule).
+    ``round_robin`` selects the next group, and ``least_busy`` selects the group with the fewest requests.
+
+    Under ``least_busy``, a queued request has the weight of four running requests (vLLM's rule).
     """
     look_steps: int = 1
-    """Number of steps between two admissions of new requests [1]."""
+    """Number of steps between two checks of the queue for new requests [1]."""
     most_prompts: float = math.inf
-    """Maximum number of prompts per group and step, whatever their length [1]."""
+    """Maximum number of prompts per group and step, regardless of their length [1]."""
     held_steps: int = 0
-    """Longest delay of prefill until every group has a prompt, while other requests decode [steps]."""
+    """Longest delay of prefill, during which the server waits for a prompt in every group and decodes [steps]."""
     cache: KvCacheMemory | None = None
-    """KV-cache memory that limits requests in addition to ``slots``; unlimited by default."""
+    """KV-cache memory, which limits the number of requests in addition to ``slots``; unlimited by default."""
     tiers: tuple[Tier, ...] = ()
-    """Offload tiers from which cached prefixes are loaded, fastest first."""
+    """KV-cache offload tiers from which cached prefixes are loaded, the fastest first."""
 
     def __post_init__(self) -> None:
-        """Reject values that are not possible."""
+        """Reject values and rules that are out of range."""
         _check_least(self, "", slots=1, chunk=1, stages=1, steps_ahead=0, look_steps=1, most_prompts=1, held_steps=0)
         if self.policy not in get_args(Policy):
             raise InputError(f"policy must be 'prefill_first' or 'chunked', got {self.policy!r}")
@@ -285,7 +287,7 @@ def simulate(
     router: Router = "least_busy",
     stop_after: int | None = None,
 ) -> Trace:
-    """Simulate requests on one server, or on several behind a router.
+    """Simulate requests on one server, or on several servers behind a router.
 
     Parameters
     ----------
@@ -294,14 +296,15 @@ def simulate(
     requests : Stream, Loop or Sessions
         Open-loop stream, closed loop, or sessions.
     warm_up, cool_down : float
-        Shares of the requests at the start and at the end, by arrival, that are not measured [1]. Fewer requests than
-        usual are running during these periods.
+        Shares of the requests that are not measured: the first and the last arrivals [1]. During these periods, the
+        concurrency is lower than in the steady state.
     instances : int
-        Servers [1].
+        Number of servers [1].
     router : str
         Rule that selects the server of a request. ``round_robin`` selects the next server, and ``least_busy`` the
-        server with the fewest requests. ``prefix_aware`` selects the server with the longest cached prefix, unless it
-        is much busier than others (as SGLang's router). Within a server, ``prefix_aware`` also selects the group.
+        server with the fewest requests. ``prefix_aware`` selects the server with the longest cached prefix, unless this
+        server is much busier than others (as SGLang's router does). Within a server, ``prefix_aware`` also selects the
+        attention-DP group.
     stop_after : int, optional
         Number of completed requests after which the run ends [1].
 
@@ -313,15 +316,16 @@ def simulate(
     Raises
     ------
     InputError
-        If the shares leave no request to measure, a step time is negative or not finite, or the router is unknown.
+        If warm-up and cool-down leave no request to measure, a step time is negative or not finite, or the router is
+        unknown.
 
     Notes
     -----
     All decode steps between two events are simulated at once. Events are arrivals that find a free slot, and ends of
-    requests. Joint simulation of steps is exact if the step time is linear in the mean context, as for cache reads, and
-    else a trapezoidal approximation.
+    requests. The total time of these steps is exact if the step time is linear in the mean context, as for cache reads.
+    For other step times, the total is a trapezoidal approximation.
 
-    The first token arrives when the prefill ends.
+    The first token of a request arrives when its prefill ends.
     """
     measured = measured_requests(feed_of(requests).count, warm_up, cool_down)
     if instances < 1 or router not in get_args(Router):
@@ -329,8 +333,8 @@ def simulate(
             f"instances must be at least 1, and a router one of {', '.join(get_args(Router))}, got {instances} and "
             f"{router!r}"
         )
-    # Most runs without shared prefixes never fill the memory. They are first simulated without block counts, which is
-    # faster.
+    # Most runs without shared prefixes never fill the KV-cache memory. These runs are first simulated without block
+    # counts, which is faster.
     apart = instances == 1 and not isinstance(requests, Sessions) and getattr(requests, "parts", None) is None
     fleet = ServerFleet(replace(server, cache=None) if apart else server, requests, instances, router)
     fleet.play(stop_after)
@@ -341,7 +345,7 @@ def simulate(
 
 
 def _may_run_out(engine: Engine, cache: KvCacheMemory) -> bool:
-    """Check whether the requests of a run could have exceeded the memory, if each had its full output length."""
+    """Check whether the requests of a finished run could have exceeded the KV-cache memory at their full lengths."""
     log, everything = engine.log, slice(engine.log.count)
     held = cache.held(np.array(log.isl[everything]) + np.array(log.osl[everything]))
     group = np.array([engine.group_of[request] for request in range(held.size)])
@@ -355,12 +359,12 @@ def _may_run_out(engine: Engine, cache: KvCacheMemory) -> bool:
 
 
 def measured_requests(count: int, warm_up: float, cool_down: float) -> slice:
-    """Positions of the requests that are measured.
+    """Slice of the requests, by arrival, that are measured.
 
     Raises
     ------
     InputError
-        If warm-up and cool-down leave no request.
+        If warm-up and cool-down leave no request to measure.
     """
     first, last = math.floor(warm_up * count), count - math.floor(cool_down * count)
     if not (warm_up >= 0.0 and cool_down >= 0.0) or last - first < min(count, 2) or last <= first:
@@ -372,11 +376,11 @@ def measured_requests(count: int, warm_up: float, cool_down: float) -> slice:
 
 
 class _Log:
-    """Record of all requests, in order of arrival at the servers."""
+    """Log of all simulated requests, in order of arrival at the servers."""
 
     def __init__(self, count: int, places: int) -> None:
         #: Per request: prompt and output lengths as sent, then prefill tokens and output tokens after prefill.
-        #: Preemption changes the latter two.
+        #: Preemption changes the prefill tokens and the output tokens after prefill.
         self.prompts, self.answers, self.isl, self.osl = ([0] * count for _ in range(4))
         self.sent, self.let_in, self.started, self.first_token, self.finished = ([-1.0] * count for _ in range(5))
         self.evictions, self.session = [0] * count, [-1] * count
@@ -386,7 +390,7 @@ class _Log:
         self.blocks_before, self.own = [0] * count, [-1] * count
         #: Tokens that need no prefill, and tokens that each memory had cached at the first admission.
         self.reused, self.found = [0] * count, [(0,) * places] * count
-        #: Request and number of its tokens, with the parts of these tokens: the last ones that were computed.
+        #: Last result of ``_Memory.parts_of``: the request with its number of tokens, and the runs of these tokens.
         self.parts: tuple[tuple[int, int], Parts] = ((-1, 0), ())
         #: Generated tokens of each request at the end of the run.
         self.written = [0] * count
@@ -394,7 +398,7 @@ class _Log:
         self.count, self.ended, self.tokens_read = 0, 0, 0
 
     def add(self, sent: float, request: SimulatedRequest) -> int:
-        """Record an arriving request and return its number."""
+        """Record an arriving request, and return its index."""
         number = self.count
         self.count += 1
         self.sent[number] = sent
@@ -407,7 +411,7 @@ class _Log:
 
 
 class ServerFleet:
-    """Servers and the requests that arrive at them, in order of time."""
+    """Servers behind a router, and the queue of future events."""
 
     def __init__(
         self,
@@ -436,12 +440,12 @@ class ServerFleet:
                 memory.remember(number // instances, parts)
 
     def later(self, at: float, what: Sent | tuple[Engine, int, int]) -> None:
-        """Schedule an event."""
+        """Schedule an event: an arrival, or the end of a KV-cache transfer."""
         heapq.heappush(self.coming, (at, self.numbered, what))
         self.numbered += 1
 
     def play(self, stop_after: int | None = None) -> None:
-        """Process arrivals and step ends until none are left, or until ``stop_after`` requests have completed."""
+        """Process arrivals and ends of steps until no event is left, or until ``stop_after`` requests have ended."""
         engines, coming, now = self.everyone, self.coming, attrgetter("now")
         only, several = engines[0], len(engines) > 1
         while True:
@@ -463,7 +467,7 @@ class ServerFleet:
         assert not any(map(requests_of, engines)), "requests wait for what nobody does"
 
     def _receive(self) -> None:
-        """Deliver the next event."""
+        """Process the next event of the queue."""
         time, _, what = heapq.heappop(self.coming)
         if not isinstance(what, Sent):
             engine, request, attempt = what
@@ -482,13 +486,13 @@ class ServerFleet:
             engine.receive(request, time)
 
     def ended(self, request: int, now: float) -> None:
-        """Send the requests that were waiting for a completed one."""
+        """Record the end of a request, and send the requests that were waiting for this end."""
         self.log.ended += 1
         for sent in self.feed.ended(self.sent[request], now):
             self.later(sent.at, sent)
 
     def seen(self, server: Server, measured: slice, slots: int) -> Trace:
-        """Latencies of the measured requests that have arrived; ``slots`` is the maximum concurrency [1]."""
+        """Latencies of the measured requests that arrived during the run; ``slots`` is the maximum concurrency [1]."""
         log, count = self.log, self.log.count
         # Order by sending time: long prompts take more CPU time and may arrive after shorter ones.
         order = np.argsort(log.sent[:count], kind="stable")
@@ -515,9 +519,9 @@ class ServerFleet:
 
 
 def _nearest(hits: list[int], busy: list[int]) -> int:
-    """Number of the server or group that has cached the largest part of a prompt.
+    """Index of the server or group that has cached the longest prefix of a prompt.
 
-    If it is much busier than another one, the number of the least busy one is returned.
+    If this server or group is much busier than the least busy one, the index of the least busy one is returned.
     """
     most = max(hits)
     best = min((place for place, hit in enumerate(hits) if hit == most), key=busy.__getitem__)
@@ -537,18 +541,20 @@ class _Memory:
 
     def __init__(self, server: Server, cache: KvCacheMemory, log: _Log, writing: list[int], *, shared: bool) -> None:
         groups = range(server.groups)
-        #: ``writing`` is the number of decoding requests per group, which the server updates. Requests share prefix
-        #: blocks if ``shared``.
+        #: ``writing`` is the number of decoding requests per group, which the server updates. If ``shared`` is True,
+        #: requests share prefix blocks.
         self.cache, self.tiers, self.log, self.writing, self.shared = cache, server.tiers, log, writing, shared
-        #: Per group: number of blocks in use, number of blocks when all requests end, and admitted requests in order.
+        #: Per group: number of blocks in use, number of blocks at full output lengths, and admitted requests in order
+        #: of admission.
         self.blocks, self.blocks_at_end = [0] * server.groups, [0] * server.groups
         self.inside: list[dict[int, None]] = [{} for _ in groups]
-        #: Number of decode steps so far. Decoding requests need a new block at different steps, so ``beyond`` counts
-        #: them per group by their tokens beyond full blocks at step 0; ``beyond_of`` has this number per request.
+        #: Number of decode steps so far. Decoding requests need a new block at different steps. ``beyond_of`` is each
+        #: request's number of tokens after its last full block, extrapolated to step 0. ``beyond`` is the number of
+        #: requests per group with each such number of tokens.
         self.steps = 0
         self.beyond = [[0] * cache.block_tokens for _ in groups]
         self.beyond_of: dict[int, int] = {}
-        #: Prefix cache of each group and of each offload tier, and the time until which each tier is busy loading [s].
+        #: Prefix cache of each group and of each offload tier, and time until which each tier is busy with loads [s].
         self.prefixes = [Prefixes() for _ in groups]
         self.behind = [Prefixes() for _ in server.tiers]
         self.busy_until = [0.0 for _ in server.tiers]
@@ -556,7 +562,7 @@ class _Memory:
         self.to_load: list[int] = []
 
     def parts_of(self, request: int, tokens: int) -> Parts:
-        """Runs of full cache blocks that the first tokens of a request occupy."""
+        """Runs of full cache blocks that contain the first ``tokens`` tokens of a request."""
         log = self.log
         before, own = log.before[request], log.own[request]
         if not self.shared or own < 0:
@@ -577,7 +583,7 @@ class _Memory:
             memory.keep(parts, tier.blocks)
 
     def let_in(self, request: int, group: int) -> bool:
-        """Reserve the blocks of a prompt, if there is memory for them and for the reserve that admission requires."""
+        """Reserve the blocks of a prompt and return True, if memory is free for them and for the admission reserve."""
         cache, log, inside, prefixes = self.cache, self.log, self.inside[group], self.prefixes[group]
         isl = log.isl[request]
         parts = self.parts_of(request, isl)
@@ -608,9 +614,9 @@ class _Memory:
         return True
 
     def load(self, now: float) -> float:
-        """Load the cached blocks of the last admitted request from the tiers; return the time at which this ends [s].
+        """Load the cached blocks of the last admitted request from the tiers; return the time when the load ends [s].
 
-        A tier loads the blocks of one request after the other.
+        Each tier loads the blocks of one request after another.
         """
         last = now
         for which, (tier, blocks) in enumerate(zip(self.tiers, self.to_load, strict=True)):
@@ -620,7 +626,7 @@ class _Memory:
         return last
 
     def let_out(self, request: int, group: int, tokens: int) -> None:
-        """Free the blocks of a request with ``tokens`` tokens; they remain cached until others need the memory."""
+        """Free the blocks of a request with ``tokens`` tokens; full blocks stay cached until memory is needed."""
         cache, log = self.cache, self.log
         parts = self.parts_of(request, max(tokens - (tokens > log.prompts[request]), 0))
         shared = self.prefixes[group].release(parts) if parts else 0
@@ -631,21 +637,21 @@ class _Memory:
         self._keep_behind(parts)
 
     def _make_room(self, group: int) -> None:
-        """Evict unused blocks that requests need."""
+        """Evict unused cached blocks of a group if its requests need the memory."""
         prefixes = self.prefixes[group]
         excess = self.blocks[group] + prefixes.idle_blocks - self.cache.blocks
         if excess > 0 and prefixes.idle_blocks:
             prefixes.forget(excess)
 
     def join(self, request: int, group: int) -> None:
-        """Count a request that starts decoding in a group."""
+        """Update the block counts of a group in which a request starts to decode."""
         cache, isl = self.cache, self.log.isl[request]
         self.blocks[group] += cache.held(isl + 1) - cache.held(isl)
         beyond = self.beyond_of[request] = (cache.request_tokens + isl + 1 - self.steps) % cache.block_tokens
         self.beyond[group][beyond] += 1
 
     def advance(self, steps: int) -> None:
-        """Count completed decode steps."""
+        """Update the block counts after ``steps`` decode steps."""
         for group, writing in enumerate(self.writing):
             if writing:
                 more = self.growth(group, steps)
@@ -655,7 +661,7 @@ class _Memory:
         self.steps += steps
 
     def growth(self, group: int, steps: int) -> int:
-        """Number of additional blocks that the decoding requests of a group need after some steps."""
+        """Number of additional blocks that the decoding requests of a group need during the next ``steps`` steps."""
         beyond = self.beyond[group]
         size = len(beyond)
         # At each step, the requests whose last block is full need a new block.
@@ -667,10 +673,10 @@ class _Memory:
         return self.writing[group] * whole + more
 
     def steps_that_fit(self, steps: int) -> int:
-        """Limit the number of decode steps to the steps that fit in memory, at least one."""
+        """Largest number of decode steps, up to ``steps`` and at least one, for which the KV cache fits in memory."""
         for group, writing in enumerate(self.writing):
             free = self.cache.blocks - self.blocks[group]
-            # Each request needs at most one block more than those that the steps fill.
+            # Each request needs at most one more block than the number of blocks that the steps fill.
             if writing * (steps // self.cache.block_tokens + 1) <= free or len(self.inside[group]) == 1:
                 continue
             if self.growth(group, steps - 1) <= free:
@@ -684,7 +690,7 @@ class _Memory:
 
 
 class Engine:
-    """State of one server during the simulation: queues and the running step."""
+    """Simulated server: its queues, running step and KV-cache memory."""
 
     #: True if requests share blocks of common prefixes.
     shares_prompts = True
@@ -699,7 +705,7 @@ class Engine:
         self.group_of: dict[int, int] = {}
         self.held, self.writing, self.turn = [0] * server.groups, [0] * server.groups, 0
         self.in_flight, self.queued, self.slots_each = 0, 0, -(-server.slots // server.groups)
-        #: Admitted requests before prefill, with the first step that each can join.
+        #: Admitted requests before prefill, each with the first step that it can join.
         self.admitted: list[deque[tuple[int, int]]] = [deque() for _ in groups]
         #: Requests whose cached blocks have been loaded; then the partly processed prompt of each group as (request,
         #: tokens).
@@ -709,14 +715,14 @@ class Engine:
         self.decoding: list[tuple[int, int]] = []
         self.ends: dict[int, int] = {}
         self.steps, self.context = 0, 0
-        #: Number of steps, including the steps that an idle server skips; and the first step that has a prefill.
+        #: Number of steps so far, including steps that an idle server skips; and the first future step with a prefill.
         self.taken, self.soonest = 0, math.inf
-        #: ``planned`` is the number of scheduled decode steps, ``plan`` their start, first duration and growth.
-        #: ``reading`` lists the prompts that the running step completes.
+        #: ``planned`` is the number of scheduled decode steps. ``plan`` is their start time, the duration of the first
+        #: step, and the increase per step. ``reading`` lists the prompts that the running step completes.
         self.planned, self.plan = 0, (0.0, 0.0, 0.0)
         self.reading: list[int] | None = None
-        #: Time by which speculation rounds delay a first token: the rest of the round at arrival (half a round), the
-        #: scheduled rounds, and the round with the prefill.
+        #: Time by which speculation rounds delay a first token: half a round at arrival, the rounds that were already
+        #: scheduled, and the round with the prefill.
         self.rounds_left = 0.0
         self.late: dict[int, float] = {}
         self.memory = (
@@ -742,13 +748,13 @@ class Engine:
             self.now = math.inf
 
     def end(self) -> None:
-        """End the running step, or the scheduled decode steps."""
+        """End the running step, or the scheduled decode steps, and record the results."""
         if self.planned:
             steps, self.planned = self.planned, 0
             self.taken += steps
             self._advance(steps)
             if not self.decoding:
-                # No further prompts will arrive, so waiting for them would be useless.
+                # No further prompts will arrive, so prefill is not delayed any longer.
                 self.look()
         elif self.reading is not None:
             ready, self.reading = self.reading, None
@@ -760,7 +766,7 @@ class Engine:
             self.look()
 
     def stop(self, time: float) -> None:
-        """Stop the simulation: finish started decode steps, and record the output of running requests."""
+        """Stop the simulation at ``time``: finish started decode steps, and record the output of running requests."""
         log = self.log
         if self.planned:
             start, first, growth = self.plan
@@ -774,7 +780,7 @@ class Engine:
                         times[request] = max(time, log.first_token[request])
 
     def receive(self, request: int, time: float) -> None:
-        """Queue a request in a group. The group is selected by cached prefix, round robin or lowest load."""
+        """Queue a request in an attention-DP group, which is selected by cached prefix, round robin or lowest load."""
         group, server, waiting, held = 0, self.server, self.waiting, self.held
         if server.groups > 1:
             groups = range(server.groups)
@@ -791,15 +797,15 @@ class Engine:
         self._wake(time, free=self.in_flight < server.slots and min(held) < self.slots_each)
 
     def loaded(self, request: int, attempt: int, time: float) -> None:
-        """Record that the blocks of a request are loaded, unless it has been preempted."""
+        """Record that the cached blocks of a request are loaded, unless the request was preempted meanwhile."""
         if self.log.evictions[request] == attempt:
             self.brought.append(request)
             self._wake(time, free=True)
 
     def _wake(self, time: float, *, free: bool) -> None:
-        """Schedule the next admission.
+        """Schedule the next admission of queued requests.
 
-        If a slot is free, admission is at the next decode step. An idle server admits at once.
+        If a slot is free, requests are admitted at the next decode step. An idle server admits requests immediately.
         """
         if self.now == math.inf:
             self.now = time
@@ -819,7 +825,7 @@ class Engine:
         return [prefixes.found(parts) for prefixes in self.memory.prefixes]
 
     def admit(self) -> None:
-        """Admit queued requests to free slots. Admitted requests join the first step that is not scheduled yet."""
+        """Admit queued requests to free slots; admitted requests join the first step that is not scheduled yet."""
         server, log, memory = self.server, self.log, self.memory
         step = -(-(self.taken + server.steps_ahead) // server.look_steps) * server.look_steps
         ready, self.brought = self.brought, []
@@ -842,7 +848,7 @@ class Engine:
         self.look()
 
     def _evict(self) -> bool:
-        """Preempt requests until the next step fits. Return True if any was preempted."""
+        """Preempt requests until the next step fits in memory; return True if a request was preempted."""
         memory, went = self.memory, False
         if memory is None or memory.cache.evicted == "nobody":
             return False
@@ -862,7 +868,7 @@ class Engine:
         return self.log.answers[request] - (self.osl[request] if end is None else end - self.steps)
 
     def send_back(self, request: int, group: int) -> None:
-        """Preempt a request and move it to the head of the queue. The output so far becomes part of the prompt."""
+        """Preempt a request and move it to the head of its queue; its output so far becomes part of its prompt."""
         end, begun, tokens = self.ends.get(request), self.begun[group], self.isl[request]
         if end is not None:
             tokens += self.osl[request] - (end - self.steps)
@@ -890,21 +896,21 @@ class Engine:
         self.in_flight -= 1
 
     def look(self) -> None:
-        """Find the first step that has a prefill."""
+        """Set the first future step with a prefill, considering delayed prefill."""
         self.soonest = self.taken if any(self.begun) else math.inf
         firsts = [queue[0][1] for queue in self.admitted if queue]
         if not firsts:
             return
         soonest: float = min(firsts)
         if self.server.held_steps and self.decoding:
-            # Every group has a prompt, or the first prompt has reached the longest delay.
+            # Prefill starts when every group has a prompt, or when the first prompt reaches the longest delay.
             full = max(firsts) if len(firsts) == self.server.groups else math.inf
             rounds = self.server.times.round_tokens(len(self.decoding))
             soonest = min(soonest + round(self.server.held_steps * rounds), full)
         self.soonest = min(self.soonest, soonest)
 
     def _read(self) -> None:
-        """Process prompts in a step. Unless decoding pauses, each decoding request also gets one token."""
+        """Run a step with prompts; under the policy ``chunked``, each decoding request also gets one token."""
         server, times, stages = self.server, self.server.times, self.server.stages
         batch = len(self.decoding) if server.policy == "chunked" else 0
         decoding = times.decode(batch, self.context / batch, self.writing) if batch else 0.0
@@ -934,7 +940,7 @@ class Engine:
         self.reading = ready
 
     def _parts(self, group: int, ready: list[int]) -> list[_PromptPart]:
-        """Chunks of prompts that a group processes in a step; prompts that are completed are added to ``ready``."""
+        """Chunks of prompts that a group processes in a step; completed prompts are appended to ``ready``."""
         admitted, log, times, chunk = self.admitted[group], self.log, self.server.times, self.server.chunk
         parts: list[_PromptPart] = []
         budget, begun = chunk, self.begun[group]
@@ -963,7 +969,7 @@ class Engine:
     def _decode(self) -> None:
         """Schedule decode steps until a request ends or a new request can join.
 
-        If a later arrival finds a free slot, fewer of these steps run.
+        If a request arrives during these steps and a slot is free, the remaining steps are cancelled.
         """
         times, batch = self.server.times, len(self.decoding)
         steps = self.decoding[0][0] - self.steps
@@ -979,7 +985,7 @@ class Engine:
         self.now += _sum(first, growth, steps)
 
     def _advance(self, steps: int) -> None:
-        """Count completed decode steps, and release the requests that end."""
+        """Record ``steps`` completed decode steps, and release the requests that end."""
         decoding = self.decoding
         if self.memory is not None:
             self.memory.advance(steps)
@@ -991,7 +997,7 @@ class Engine:
             self._finish(request, self.isl[request] + self.osl[request])
 
     def answer(self, request: int) -> None:
-        """Record the first token, which arrives when the prefill ends, and start decoding."""
+        """Record the first token of a request whose prefill has ended, and start to decode the request."""
         if self.log.first_token[request] < 0.0:
             self.late[request] = self.rounds_left
             self.log.first_token[request] = self.now + self.rounds_left
@@ -1007,26 +1013,26 @@ class Engine:
         heapq.heappush(self.decoding, (end, request))
 
     def _leave(self, request: int, group: int) -> None:
-        """Update the state of the engine after a request stops decoding."""
+        """Remove a request from the decode batch of its group."""
         self.context -= self.isl[request] + self.osl[request] - (self.ends.pop(request) - self.steps)
         self.writing[group] -= 1
         if self.memory is not None:
             self.memory.beyond[group][self.memory.beyond_of.pop(request)] -= 1
 
     def _finish(self, request: int, tokens: int) -> None:
-        """Record the last token, and send the requests that were waiting for it."""
+        """Record the last token of a request, and send the requests that were waiting for its end."""
         self.log.finished[request] = self.now + self.late.pop(request, 0.0)
         self.let_out(request, tokens)
         self.fleet.ended(request, self.now)
 
 
 def _sum(first: float, growth: float, steps: float) -> float:
-    """Duration of ``steps`` steps [s], if each takes ``growth`` longer than the one before."""
+    """Total duration of ``steps`` steps, if each step takes ``growth`` longer than the previous step [s]."""
     return steps * (first + growth * (steps - 1) / 2.0)
 
 
 def _steps_begun(first: float, growth: float, seconds: float) -> int:
-    """Number of steps that have started within a given time, at least 1: inverse of :func:`_sum`, rounded up."""
+    """Number of steps that start within ``seconds``, at least 1: the inverse of :func:`_sum`, rounded up [1]."""
     half = first - growth / 2.0
     root = math.sqrt(max(half**2 + 2.0 * growth * seconds, 0.0))
     below = half + root

@@ -1,4 +1,4 @@
-"""Simulation of a service, with step times from the engine and with random or recorded requests."""
+"""Simulate a service with random or recorded requests; the step times come from the cost model."""
 
 from __future__ import annotations
 
@@ -43,25 +43,25 @@ from inference_econ.serving.simulation.events import KvCacheMemory, Router, Serv
 from inference_econ.serving.simulation.trace import StepTable, Trace
 from inference_econ.serving.steady import decode_steps
 
-#: Grid of the step-time tables: number of batches or prompt sizes, and ratios of the context to the mean context [1].
+#: Grid of the step-time tables: number of batches or prompt sizes, and contexts relative to the mean context [1].
 _SIZES, _CONTEXTS = 40, (0.0, 0.5, 1.0, 2.0, 4.0)
-#: Grid of the prefill tables: number of prompt sizes, and ratios of the earlier tokens to a chunk [1]. Between grid
-#: points, times are nearly linear.
+#: Grid of the prefill tables: number of prompt sizes, and numbers of earlier tokens relative to the mean context [1].
+#: Between grid points, times are nearly linear.
 _PROMPT_SIZES, _READ = 16, (0.0, 1.0, 4.0)
-#: Number of batches in the table if prompts have similar lengths, and the largest ratio of lengths called similar [1].
+#: Number of batches in the table if prompts have similar lengths, and largest ratio of lengths that are similar [1].
 _FEW, _NEARLY = 16, 1.5
-#: Grid of the time that mixed steps save: number of batches, and number of prompt sizes [1].
+#: Grid of the time that steps with decode and prefill tokens save: number of batches, and number of prompt sizes [1].
 _SAVED, _SAVED_PROMPTS = 8, 12
-#: Prompt tokens per step if the budget is unlimited [tokens].
+#: Maximum number of prompt tokens per step if the token budget is unlimited [tokens].
 _NO_LIMIT = 2**17
-#: Number of requests in a simulated run: minimum, addition per slot, and maximum [1].
+#: Number of requests in a simulated run: minimum, addition per slot (concurrent request), and maximum [1].
 _LEAST, _PER_SLOT, _MOST = 6_000, 10, 40_000
 #: Most instances that are simulated together, if prompts are recorded as blocks [1].
 _MOST_TOGETHER = 4
-#: Minimum number of recorded requests in a run, if the recording has that many [1].
+#: Minimum number of recorded requests in a run, unless the recording is shorter [1].
 _LEAST_RECORDED = 200
-#: Run time of a simulation [s], as measured: per request, per chunk of its prompt, per attention-DP group, and per
-#: request if the simulation tracks blocks.
+#: Measured run times of the simulator [s]: per request, per prompt chunk, per request and attention-DP group, and per
+#: request if the simulation tracks cache blocks.
 _REQUEST_SECONDS, _PART_SECONDS, _GROUP_SECONDS, _BLOCKS_SECONDS = 3e-5, 3e-6, 7e-7, 2.5e-4
 
 
@@ -78,32 +78,32 @@ def server(
     Parameters
     ----------
     service : Service
-        One instance.
+        Instance, with its layout and workload.
     lengths : ndarray of int, shape (n,)
-        Numbers of new tokens in the prompts [tokens]. If they are similar, step times are computed for fewer sizes.
+        Numbers of new tokens in the prompts [tokens]. If these lengths are similar, step times are computed for fewer
+        prompt sizes.
     prefill_first : bool
-        True if decoding pauses until all waiting prompts are processed; always the case without a token budget.
+        True if decoding pauses until all waiting prompts are processed; without a token budget, decoding always pauses.
     slots : int, optional
-        Maximum number of concurrent requests, if cached prefixes are simulated block by block [1]. By default, requests
-        have the mean number of cached tokens.
+        Maximum number of concurrent requests, if cached prefixes are simulated block by block [1]. By default, all
+        requests have the mean number of cached tokens.
     tiers : tuple of Tier
         Offload tiers.
 
     Returns
     -------
     Server
-        Server with interpolated step times. Cached tokens are part of the context, but not of the new tokens.
+        Server with interpolated step times. Cached tokens are part of the context, but not of the prompt lengths.
 
     Notes
     -----
-    Attention-DP groups have separate requests and step together. Pipeline stages process prompts one after the other,
-    each with its share of the instance time. Several prompts in one step take as long as an equal number of mean
-    prompts.
+    Attention-DP groups have separate requests and step together. Each pipeline stage processes one prompt after the
+    other. The GPU time of several prompts in a step equals the time of mean prompts with the same total length.
     """
     assumed, requests, chunk = service.setup.assumptions, service.requests, _chunk(service)
     groups, longest = _groups(service), int(lengths.max())
     few = not slots and bool(longest <= _NEARLY * lengths.min())
-    # Cached tokens are not new tokens, and requests do not list them.
+    # Prompt lengths exclude cached tokens, unless prefixes are simulated block by block.
     cached = 0.0 if slots else requests.cached
     cache = _cache(service, cached)
     service = service if slots is None else replace(service, slots=slots)
@@ -149,11 +149,11 @@ def _groups(service: Service) -> int:
 
 
 def _cache(service: Service, cached: float) -> KvCacheMemory | None:
-    """KV-cache memory of each group in blocks, from the memory estimate; None if requests do not grow.
+    """KV-cache memory of each attention-DP group in blocks; None if output tokens need no additional memory.
 
-    The memory of a request is linear in its context. The line is fitted to its prompt and to its full output. Recurrent
-    states and attention windows take a constant number of tokens. The memory is at least as large as the mean need at
-    maximum concurrency.
+    The memory of a request is a linear function of its context, through the memory at the start and at the end of a
+    mean output. Recurrent states and attention windows are a constant number of tokens. The KV-cache memory is at least
+    the mean need at maximum concurrency.
     """
     setup, requests, rules, groups = service.setup, service.requests, service.setup.admission, _groups(service)
     block, batch = setup.assumptions.capacity.kv_block, -(-service.slots // groups) * groups
@@ -178,10 +178,10 @@ def _cache(service: Service, cached: float) -> KvCacheMemory | None:
 
 
 def _prompt_tables(service: Service, longest: int, cached: float, *, few: bool) -> tuple[StepTable, StepTable]:
-    """Two tables of single chunks, by new and earlier tokens: prefill time, and the GPU time within it."""
+    """Tables of the time and of the GPU time of steps with one prompt chunk, by new tokens and earlier tokens."""
     chunk, requests = _chunk(service), service.requests
     largest = min(longest, int(chunk) or longest)
-    # If the prompt fits in one chunk, a part of it may be in the cache already.
+    # If a prompt fits in one chunk, it may still have cached tokens before it.
     several = longest > chunk > 0 or cached < requests.cached
     if few:
         usual = max(min(requests.new_tokens, float(largest)), 1.0)
@@ -207,9 +207,9 @@ def _prompt_tables(service: Service, longest: int, cached: float, *, few: bool) 
 
 
 def _with_ends(sizes: Array, done: Array, seconds: Array, ends: Array) -> StepTable:
-    """Extend a table to given ends, linearly and never below 0.
+    """Create a table of step times, extrapolated linearly to the sizes ``ends`` and never below 0.
 
-    A table with a single value is extended as a constant.
+    If the table has only one size, its times apply to all sizes.
     """
     points = np.unique(np.concatenate([sizes, ends]))
     if sizes.size == 1:
@@ -221,9 +221,9 @@ def _with_ends(sizes: Array, done: Array, seconds: Array, ends: Array) -> StepTa
 
 
 def _together(service: Service, longest: int) -> Callable[[int, int], float]:
-    """GPU time of typical prompts, by the number of tokens in the fullest group and in all groups [s].
+    """GPU time of a step with mean prompts, by prompt tokens of the fullest group and of all groups [s].
 
-    A step can have a fractional number of prompts, because prompts are weighted by their tokens.
+    The number of mean prompts in a step is the number of tokens divided by the mean length, and may be fractional.
     """
     free, parts = unhindered(service.setup), Parts.of(service.setup, service.requests)
     chunk, groups, stages = _chunk(service), _groups(service), float(service.plans.pp[0])
@@ -231,7 +231,7 @@ def _together(service: Service, longest: int) -> Callable[[int, int], float]:
     usual = [tokens for tokens in (parts.tokens, stages * parts.tokens) if tokens < largest]
     sizes = np.rint(np.geomspace(1.0, largest, _SIZES))
     tokens = np.unique([*sizes, *usual, *captured_ends(service.setup, largest), chunk or _NO_LIMIT])
-    # Number of pipeline micro-batches: one per prompt, up to the number of stages.
+    # Number of micro-batches in the pipeline: one per prompt, up to the number of stages.
     batches = np.clip(tokens / parts.tokens, 1.0, stages)
     counts = tokens / parts.tokens / batches
     plans = service.plans.column(counts[None])
@@ -264,9 +264,9 @@ def _saved_table(service: Service) -> Callable[[int, int], float]:
 
 
 def _decode_tables(service: Service, contexts: Array, sizes: int, cached: float) -> tuple[StepTable, StepTable, int]:
-    """Time of decode steps by batch and context, in two tables: for equally full groups, and for one group alone.
+    """Tables of decode step times by batch and context: for equally full groups, and if all requests are in one group.
 
-    The largest batch is returned as well. With speculation, the time of a step is the time per output token of a round,
+    The third result is the largest batch. With speculation, the step time is the time of a round divided by its tokens,
     at the mean context.
     """
     setup, plans, groups = service.setup, service.plans, _groups(service)
@@ -305,12 +305,12 @@ def rehearse(
     seed: int = 0,
     simulated: Server | None = None,
 ) -> Trace:
-    """Simulate a random stream of requests on a service.
+    """Simulate a stream of random or recorded requests on a service.
 
     Parameters
     ----------
     service : Service
-        One instance.
+        Instance, with its layout and workload.
     requests_per_second : float
         Rate of arrivals at this replica [1/s].
     arrivals : ArrivalProcess
@@ -320,14 +320,14 @@ def rehearse(
     seed : int
         Seed of the random numbers.
     simulated : Server, optional
-        Result of :func:`rehearsing` for this service; by default, it is built anew.
+        Result of :func:`rehearsing` for this service; by default, the function builds a new server.
 
     Returns
     -------
     Trace
-        Latencies, and rates of one instance. If the service is saturated, TTFT and queueing time grow with the number
-        of simulated requests. If the workload has recorded blocks, all instances behind a prefix-aware router are
-        simulated; if not, one instance represents all instances.
+        Latencies, and rates per instance. If the service is saturated, TTFT and queueing time grow with the number of
+        simulated requests. If the workload has recorded prefix blocks, all instances behind a prefix-aware router are
+        simulated. Otherwise, a single simulated instance represents all instances.
 
     Raises
     ------
@@ -338,7 +338,7 @@ def rehearse(
     size = block_tokens(service)
     recorded = service.requests.arrivals
     fewer = 1.0 if recorded is None or recorded.rate is None else recorded.rate / requests_per_second
-    # Instances are simulated together, because a prompt can hit a prefix that other requests left.
+    # Instances are simulated together, because the router selects the instance with a prompt's cached prefix.
     together = max(min(round(fewer), _MOST_TOGETHER), 1) if size else 1
     stream = stream_of(service.requests, together * requests_per_second, arrivals, number, seed, size)
     simulated = _server_of(service, stream) if simulated is None else simulated
@@ -348,15 +348,15 @@ def rehearse(
 def _server_of(service: Service, stream: Stream) -> Server:
     """Build the simulated server of a service.
 
-    If the stream has cache blocks, prefixes are simulated block by block.
+    If the stream lists cache blocks, cached prefixes are simulated block by block.
     """
     return server(service, stream.isl, slots=None if stream.parts is None else service.slots)
 
 
 def block_tokens(service: Service) -> int:
-    """Size of a cache block [tokens].
+    """Size of a cache block, for workloads with recorded prefix blocks [tokens].
 
-    0 if prompts are not recorded as blocks, or if requests need no memory per token.
+    The size is 0 if the workload has no recorded blocks, or if requests need no memory per token.
     """
     cache = _cache(service, 0.0) if service.requests.blocks else None
     return 0 if cache is None else cache.block_tokens
@@ -370,12 +370,12 @@ def stream_of(
     seed: int = 0,
     block_tokens: int = 0,
 ) -> Stream:
-    """Requests at a mean rate [1/s]; prompt lengths are new tokens, without cached tokens.
+    """Stream of a workload's requests at a mean rate [1/s]; prompt lengths exclude cached tokens.
 
     Recorded requests arrive once, at their recorded times. At lower rates, only every n-th recorded request is used, as
     if n servers shared the recording. If prompts are recorded as blocks and ``block_tokens`` is positive, the stream
-    has cache blocks, and prompt lengths include cached tokens. The requests then keep their recorded order, whatever
-    the arrival process.
+    lists cache blocks, and prompt lengths include cached tokens. The requests are then in recorded order under every
+    arrival process.
     """
     if requests.table is None:
         prompts, cached = length_sampler(requests.isl), round(requests.cached)
@@ -405,9 +405,9 @@ def stream_of(
 
 
 def _parts(requests: Requests, prompts: list[int], every: int, block_tokens: int) -> list[BlockParts]:
-    """Convert recorded blocks into runs of full cache blocks.
+    """Convert recorded prefix blocks into runs of full cache blocks.
 
-    A recorded block that some prompts use only in part is split.
+    A recorded block is split if some prompts contain only the first part of the block.
     """
     size, ends = requests.block_tokens, defaultdict[int, set[int]](set)
     chosen: list[list[tuple[int, int]]] = []
@@ -452,9 +452,9 @@ def rehearsal_seconds(service: Service, count: int | None = None) -> float:
 
 
 def rehearsing(service: Service, count: int) -> Server:
-    """Build the simulated server of :func:`rehearse` for a number of requests.
+    """Build the server that :func:`rehearse` simulates with ``count`` requests.
 
-    The simulated server can be used at any request rate.
+    The server can be used at any request rate.
     """
     arrivals = arrivals_of(service.requests, 1.0)
     return _server_of(service, stream_of(service.requests, 1.0, arrivals, count, block_tokens=block_tokens(service)))
@@ -477,25 +477,25 @@ def play(
     Parameters
     ----------
     service : Service
-        One instance.
+        Instance, with its layout and workload.
     simulated : Server
         Simulated server, from :func:`server` for this service.
     stream : Stream, Loop or Sessions
-        Requests to simulate. Prompts exclude cached tokens, except in sessions and in streams that list cache blocks.
-        Clients and sessions send their next request after the CPU time per request.
+        Requests to simulate. Prompt lengths exclude cached tokens, except in sessions and in streams that list cache
+        blocks. The CPU time per request delays the next request of a client or session.
     warm_up, cool_down : float
-        See :func:`inference_econ.serving.simulation.events.simulate` [1].
+        Shares of the first and the last arrivals that are not measured [1].
     instances, router, stop_after
         See :func:`inference_econ.serving.simulation.events.simulate`.
     writing : Writing, optional
-        Decode instances for disaggregated serving; by default, the service also decodes.
+        Decode instances for disaggregated serving; by default, serving is aggregated.
 
     Returns
     -------
     Trace
         Latencies, including the CPU time per request.
     """
-    # If groups process several prompts at once, a prompt takes longer than its share of instance time.
+    # If groups process several prompts at once, the prefill of a prompt takes longer than its share of instance time.
     apart = service.prefill_seconds - service.prefill_busy_seconds
     setup, host, cached = service.setup, service.setup.assumptions.host, service.requests.cached
     if isinstance(stream, Sessions):
@@ -516,7 +516,7 @@ def play(
 
 
 def length_sampler(length: Length) -> LengthLaw:
-    """Function that samples integer lengths [tokens]. Samples are stratified and in random order."""
+    """Return a function that samples integer lengths [tokens]; samples are stratified and in random order."""
 
     def drawn(size: int, random: np.random.Generator) -> Counts:
         tokens = np.rint(quantiles(length, levels(size)))

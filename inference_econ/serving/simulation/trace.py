@@ -27,18 +27,18 @@ class SimulatedEstimate(NamedTuple):
     """Simulation result with its statistical error."""
 
     value: float
-    """Estimate."""
+    """Estimated value."""
     half_width: float
-    """Half-width of the 95% confidence interval; NaN if there are too few requests to form the batches."""
+    """Half-width of the 95% confidence interval; NaN if there are too few requests for batch means."""
 
     def agrees(self, expected: float, slack: float = 0.0) -> bool:
-        """Check whether a value is in the interval; ``slack`` widens the interval by this share of the value [1]."""
+        """Check whether ``expected`` is in the confidence interval, widened by ``slack`` times ``expected``."""
         return abs(self.value - expected) <= self.half_width + slack * abs(expected)
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Measured requests of a run, in order of arrival.
+    """Latencies of the measured requests of a run, in order of arrival, and mean loads.
 
     Attributes
     ----------
@@ -49,33 +49,33 @@ class Trace:
     ttft : ndarray, shape (n,)
         Time to first token [s].
     tpot : ndarray, shape (n,)
-        Mean time per output token after the first [s]; NaN for requests of one token.
+        Mean time per output token after the first [s]; NaN for requests with one output token.
     e2e : ndarray, shape (n,)
         End-to-end latency [s].
     output_tokens : ndarray, shape (n,)
         Output length [tokens].
     seconds : float
-        Time from the first to the last measured arrival, called the window [s].
+        Duration of the measurement window, from the first to the last measured arrival [s].
     in_flight_shares : ndarray, shape (slots + 1,)
-        Share of the window at each concurrency 0, 1, .. slots [1].
+        Share of the measurement window with 0, 1, ..., slots concurrent requests [1].
     busy : float
-        Share of the window in which at least one request is running [1].
+        Share of the measurement window in which at least one request is running [1].
     in_flight, waiting : float
         Mean concurrency, and mean length of the queue [1].
     requests_per_second, tokens_per_second : float
-        Completed requests [1/s], and output tokens of these requests [tokens/s].
+        Throughput: completed requests [1/s], and output tokens of these requests [tokens/s].
     backlog : int
-        Number of queued requests at the end of the window [1]; many of them indicate saturation.
+        Number of queued requests at the end of the measurement window [1]; a large number indicates saturation.
     preemptions : int
         Number of preemptions of measured requests [1].
     prompt_tokens : ndarray of int, shape (n,)
-        Prompt length as sent [tokens].
+        Prompt length as sent, before preemptions [tokens].
     found_tokens : mapping of str to ndarray of int, shape (n,)
-        Prompt tokens that were cached in each memory, ``HBM`` first [tokens].
+        Cache hits of each request in GPU memory (``HBM``) and in each offload tier [tokens].
     known_tokens : ndarray of int, shape (n,)
-        Prompt tokens that would be hits in an unlimited cache, in full blocks [tokens].
+        Cache hits that each request would have in an unlimited cache, in full blocks [tokens].
     tokens_read : int
-        Prefill tokens of the whole run, including recomputed ones [tokens].
+        Prefill tokens of the whole run, including recomputed tokens [tokens].
     sessions : ndarray of int, shape (n,)
         Session number of each request; -1 without a session.
     written : ndarray of int, shape (n,)
@@ -107,13 +107,13 @@ class Trace:
 
     @property
     def hit_rates(self) -> dict[str, float]:
-        """Cache hit rate of each memory, as a share of the prompt tokens [1]."""
+        """Cache hits in GPU memory and in each offload tier, as shares of the prompt tokens [1]."""
         total = max(int(self.prompt_tokens.sum()), 1)
         return {name: int(tokens.sum()) / total for name, tokens in self.found_tokens.items()}
 
     @property
     def known_share(self) -> float:
-        """Cache hit rate of an unlimited cache, as a share of the prompt tokens [1]."""
+        """Cache hits in an unlimited cache, as a share of the prompt tokens [1]."""
         return int(self.known_tokens.sum()) / max(int(self.prompt_tokens.sum()), 1)
 
     @property
@@ -122,12 +122,12 @@ class Trace:
         return self.e2e / self.output_tokens
 
     def of_one(self, instances: int) -> Trace:
-        """Convert the rates and mean numbers of ``instances`` instances to one instance."""
+        """Divide the throughput and mean request numbers of ``instances`` instances by their number."""
         names = ("in_flight", "waiting", "requests_per_second", "tokens_per_second")
         return replace(self, **{name: getattr(self, name) / instances for name in names}) if instances > 1 else self
 
     def slo_met_share(self, ttft_seconds: float, tpot_seconds: float, e2e_seconds: float) -> float:
-        """Share of measured requests that meet all three SLOs [s]; requests of one token have no TPOT."""
+        """Share of measured requests that meet all three SLOs [1]; requests with one output token meet any TPOT SLO."""
         slow = np.nan_to_num(self.tpot) > tpot_seconds
         return float(np.mean(~slow & (self.ttft <= ttft_seconds) & (self.e2e <= e2e_seconds)))
 
@@ -149,19 +149,20 @@ def _statistic(name: str, values: Array) -> float:
 
 
 def estimate(values: Array, statistic: Callable[[Array], float]) -> SimulatedEstimate:
-    """Statistic of correlated values with its confidence interval, by the method of batch means.
+    """Statistic of correlated values, with a confidence interval by the method of batch means.
 
     Parameters
     ----------
     values : ndarray, shape (n,)
-        Values in order of time; NaN are ignored.
+        Values in order of time; NaN values are ignored.
     statistic : callable
-        Function of an array that returns a number.
+        Function that computes the statistic of an array, for example ``numpy.mean``.
 
     Returns
     -------
     SimulatedEstimate
-        Statistic of all values, with a confidence interval from the means of 20 batches, in the unit of the statistic.
+        Statistic of all values, in their unit. The confidence interval comes from the statistics of 20 batches of
+        consecutive values.
 
     Notes
     -----
@@ -186,7 +187,7 @@ def trace(
     measured: slice,
     evictions: Counts,
 ) -> Trace:
-    """Latencies of the measured requests, and the mean load of the server while they arrive.
+    """Latencies of the measured requests, and mean load of the server while these requests arrive.
 
     Parameters
     ----------
@@ -197,15 +198,15 @@ def trace(
     slots : int
         Maximum concurrent requests [1].
     measured : slice
-        Positions of the measured requests, by arrival.
+        Slice of the measured requests, by arrival.
     evictions : ndarray of int, shape (n,)
         Number of preemptions of each request [1].
 
     Returns
     -------
     Trace
-        Measured requests. The window ends with the last measured arrival. If all requests arrive at once, it ends with
-        the last token.
+        Latencies and loads. The measurement window ends at the last measured arrival; if all requests arrive at once,
+        at the last token.
     """
     arrival, osl = stream.arrival, stream.osl
     begin, end = float(arrival[measured][0]), float(arrival[measured][-1])
@@ -213,8 +214,8 @@ def trace(
     seconds = window[1] - window[0]
     times = np.concatenate((np.clip(started, *window), np.clip(finished, *window)))
     order = np.argsort(times, kind="stable")
-    # A freed slot may be reused at the same time. The order of both events does not matter, because no time passes
-    # between them.
+    # A slot may be freed and reused at the same time. The order of these two events does not matter, because no time
+    # passes between them.
     in_flight = np.clip(np.cumsum(np.repeat([1, -1], started.size)[order])[:-1], 0, slots)
     held = np.bincount(in_flight, weights=np.diff(times[order]), minlength=slots + 1)
     held[0] += max(seconds - held.sum(), 0.0)
@@ -243,7 +244,7 @@ def trace(
 
 
 class StepTable:
-    """Table of step times. The table interpolates linearly in batch and context, and extrapolates in context.
+    """Table of step times, with linear interpolation in batch and context, and linear extrapolation in context.
 
     Parameters
     ----------
@@ -271,7 +272,7 @@ class StepTable:
         # Python floats are faster than arrays for single values.
         self._batches, self._contexts = [float(value) for value in batches], [float(value) for value in contexts]
         self._seconds: list[list[float]] = values.tolist()
-        #: Contexts at which slopes change. Per batch: cached values at zero context, and slopes.
+        #: Contexts at which slopes change; and a cache by batch, with times at zero context and slopes.
         self._bends = self._contexts[1:-1]
         self._known: dict[float, tuple[list[float], list[float]]] = {}
 
@@ -280,7 +281,7 @@ class StepTable:
         lines = self._known.get(batch)
         if lines is None:
             lines = self._lines(batch)
-            # Fractional batches come from parts of prompts and rarely occur twice, so they are not cached.
+            # Fractional batches come from chunks of prompts and rarely occur twice, so their lines are not cached.
             if batch == int(batch):
                 self._known[batch] = lines
         values, slopes = lines
@@ -288,7 +289,7 @@ class StepTable:
         return values[line] + slopes[line] * context
 
     def _lines(self, batch: float) -> tuple[list[float], list[float]]:
-        """Values at zero context and slopes of the line segments."""
+        """Times at zero context, and slopes, of the line segments between contexts at a batch."""
         batches, ends = self._batches, self._contexts
         if not batches[0] <= batch <= batches[-1]:
             raise InputError(
