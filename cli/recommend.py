@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 def recommend(request: Request, most: int) -> Shown:
     """Find the cheapest deployments that meet latency SLOs at a request rate.
 
-    Use --on to compare several GPU types. If no deployment meets the SLOs, the command reports the best possible one.
+    Use --on to compare several GPU types. If no deployment meets the SLOs, the command reports the best reachable
+    latencies.
 
     Aggregated and disaggregated deployments compete. With --decode-on, the decode pool of a disaggregated deployment
     runs on another GPU type.
