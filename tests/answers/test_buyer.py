@@ -40,7 +40,7 @@ def test_other_formats_and_what_ifs_are_offered_under_the_name_of_the_model() ->
 def test_without_three_offers_it_is_twenty(name: str) -> None:
     """Gemma 2 9B has one offer, of a provider with chips of its own: 1,015 tokens/s."""
     usual = usual_speed(catalog.model(name))
-    assert (usual.tokens_per_second, usual.source) == (20.0, "no three offers of it are recorded")
+    assert (usual.tokens_per_second, usual.source) == (20.0, "fewer than three API offers are recorded")
     assert usual.targets == Targets(tpot_seconds=0.05, tpot_percentile="mean")
 
 
