@@ -178,8 +178,8 @@ def summary_notes(front: Choosable[Any]) -> tuple[str, ...]:
     between = f"{summary.slowest_tokens_per_second:.3g} to {summary.fastest_tokens_per_second:.3g}"
     errors = f"typical error of {100 * summary.typical_error:.2g}% (largest {100 * summary.largest_error:.2g}%)"
     return (
-        f"At x tokens/s, this formula approximates the lowest cost per million output tokens: ${curve}. It is valid "
-        f"for x from {between}, with a {errors}.",
+        f"At x tokens/s, this formula approximates the lowest cost per million output tokens: ${curve}. The formula "
+        f"is valid for x from {between}, with a {errors}.",
     )
 
 

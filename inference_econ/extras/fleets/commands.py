@@ -233,7 +233,7 @@ def hour_cost(
     """Compute the hourly cost of an owned GPU from its purchase price.
 
     The parts are depreciation, capital, power, cooling (PUE) and operations. In other commands, --price owned uses this
-    cost if the GPU's file lists a purchase price, and --price USD sets a total of your own.
+    cost if the GPU's file lists a purchase price, and --price USD sets your own total.
     """
     given = {
         "lifetime_years": lifetime_years,

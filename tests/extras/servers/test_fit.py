@@ -117,9 +117,9 @@ def test_what_the_rows_do_not_see_stays_where_it_was_and_is_named() -> None:
     base = with_constants(_base(), ("experts.hbm_efficiency",), (0.6,))
     found = fit(_rows(), ("chip.hbm_efficiency", "experts.hbm_efficiency"), base)
     assert found.values[1] == pytest.approx(0.6, rel=1e-3)
-    assert found.unknown[1] == "the rows say little about it: mostly the base's value"
+    assert found.unknown[1] == "the measurements hardly determine it, so it stays near the base"
     alone = fit(_rows(), ("chip.hbm_efficiency", "experts.hbm_efficiency"), base, prior=math.inf)
-    assert alone.unknown[1] == "the rows do not see it"
+    assert alone.unknown[1] == "the measurements do not depend on it"
 
 
 def test_a_constant_at_its_bound_is_named() -> None:
