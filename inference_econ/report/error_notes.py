@@ -210,11 +210,7 @@ def calibration_warnings(shown: Sequence[Instances]) -> list[str]:
     if not unlike:
         return []
     factor, instances, (first, *_) = max(unlike, key=itemgetter(0))
-    far = (
-        f"TPOT may be off by a factor of {factor:.2g} (80% interval)"
-        if math.isfinite(factor)
-        else "The TPOT error is unknown"
-    )
+    far = f"TPOT may be off by {factor:.2g}x (80% interval)" if math.isfinite(factor) else "The TPOT error is unknown"
     label = instances.label.removeprefix("NVIDIA ")
     which = f"{label} is outside the calibration data" if label else "Outside the calibration data"
     return [f"{which}: {first}. {far}."]
