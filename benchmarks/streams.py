@@ -108,7 +108,7 @@ def cases_of(server: tuple[str, str, str, int, int], lengths: tuple[int, int]) -
 def table(found: Sequence[Case]) -> Iterator[str]:
     """Table of shares that agree, by policy and spread of lengths."""
     names = " | ".join(QUANTITIES.values())
-    yield f"| steps, lengths | on closed forms | {names} | worst | of the others |"
+    yield f"| steps, lengths | analytical | {names} | worst | other loads |"
     yield "|---" * (len(QUANTITIES) + 4) + "|"
     for waits, spread in product((False, True), SPREADS):
         part = [case for case in found if case.waits is waits and case.spread == spread]
@@ -116,7 +116,7 @@ def table(found: Sequence[Case]) -> Iterator[str]:
         agreed = [_share([case.close[name] for case in proven]) for name in QUANTITIES]
         worst = f"{max(case.worst for case in proven):.2f}" if proven else ""
         rest = _share([all(case.close.values()) for case in others])
-        label = "decoding waits" if waits else "mixed"
+        label = "prefill first" if waits else "mixed"
         cells = [f"{label}, {spread}", f"{len(proven)} of {len(part)}", *agreed, worst, rest]
         yield f"| {' | '.join(cells)} |"
 

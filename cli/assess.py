@@ -26,7 +26,7 @@ def assess(
     measured_ttft: float | None,
     utilization: float | None,
 ) -> ie.Assessment:
-    """Compare a measured server with its prediction and with the frontier.
+    """Compare a measured server with its prediction and better deployments.
 
     Give the measured speed, batch, MFU or throughput. The command prints a faster deployment at equal cost, a cheaper
     deployment at equal speed, and the part of a step that explains the difference. With --isl and --osl, the comparison

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def list_models() -> Page:
-    """List the models."""
+    """List the models of the catalog."""
     return report.catalog.ListingPage("models")
 
 
@@ -31,22 +31,22 @@ def show_model(name: str) -> Page:
 
 
 def list_scenarios() -> Page:
-    """List the scenarios."""
+    """List the scenarios: YAML files that define a study, table or figure."""
     return report.catalog.ListingPage("scenarios")
 
 
 def show_scenario(name: str) -> Page:
-    """Show a scenario."""
+    """Show a scenario: a YAML file that defines a study, table or figure."""
     return report.catalog.EntryPage("scenarios", name)
 
 
 def list_assumptions() -> Page:
-    """List the presets of assumptions."""
+    """List the presets of assumptions, such as efficiencies and overheads."""
     return report.catalog.ListingPage("assumptions")
 
 
 def show_assumptions(name: str) -> Page:
-    """Show a preset of assumptions with its sources."""
+    """Show a preset of assumptions (efficiencies, overheads) with its sources."""
     return report.catalog.EntryPage("assumptions", name)
 
 
@@ -63,7 +63,7 @@ def show_gpu(name: str, prices: bool) -> Page:
 
 
 def list_engines(request: Request, recipes: tuple[str, str] | None) -> Page:
-    """List the serving engines, or their recipes for a model on a GPU."""
+    """List the serving engines, or their settings (recipes) for a model."""
     return _recipes(request, None, recipes) or report.catalog.ListingPage("engines")
 
 
@@ -80,7 +80,7 @@ def _recipes(request: Request, engine: str | None, recipes: tuple[str, str] | No
 
 
 def list_traffic() -> Page:
-    """List the workloads of the catalog."""
+    """List the workloads of the catalog, with their request lengths."""
     return report.catalog.ListingPage("traffic")
 
 
@@ -90,12 +90,12 @@ def list_fields() -> Page:
 
 
 def list_equations() -> Page:
-    """List the equations of the published study and their functions."""
+    """List the equations of the published study and their Python functions."""
     return report.equations.EquationsPage()
 
 
 def show_field(name: str) -> Page:
-    """Show a field, or the fields of a command or record, with units."""
+    """Show the meaning and unit of a result field, or all fields of a command."""
     return report.schema.FieldsPage(name)
 
 

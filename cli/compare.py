@@ -24,12 +24,12 @@ def compare(
     costs: tuple[float, ...],
     y: Metric,
 ) -> Page:
-    """Compare frontiers of several models, GPUs, formats or presets.
+    """Compare cost and speed of several models, GPUs, formats or presets.
 
-    Every combination of repeated options is one frontier (series) of the comparison. MODEL is a name (see
-    'inference-econ list models') or a path. Table columns are the cost at given speeds and the speed at given costs.
-    The chart shows the metric --y against speed. Each point is a service, and its cost includes prefill; with
-    --decode-only it is a decode step alone.
+    Every combination of repeated options is a row of the table and a curve of the chart. MODEL is a name (see
+    'inference-econ list models') or a path. Columns are the cost at given speeds and the speed at given costs. The
+    chart shows the metric --y against speed. Costs include prefill; with --decode-only, they are costs of decode steps
+    alone.
     """
     common, rates = subject.shared_settings(request), prices.of_compared(request.price, hardware)
     result = studies.compare.compare(price=rates, series=_series(listed), progress=request.progress, **common)
@@ -75,15 +75,15 @@ def sensitivity(
 ) -> Shown:
     """Show how cost and speed depend on each input, and where the layout changes.
 
-    Values are elasticities at a speed: percent of cost or speed per percent of an input. Inputs describe the GPU,
-    network, host, price, requests and model.
+    Values are elasticities at a speed: the change of cost or speed, in percent, for 1% more of an input. Inputs
+    describe the GPU, network, host, price, requests and model.
 
     With --vary, inputs have distributions, and the result has cost intervals of each GPU, and the probability that one
     GPU is cheaper than another. An input is price, isl, acceptance, hardware.FIELD or similar. A distribution is
-    INPUT=NAME(PARAMETER=VALUE, ...); NAME is a distribution of scipy.stats. With the parameter 'relative', the values
-    of the distribution are factors on the current value of the input. 'GPU: INPUT=...' applies to one GPU. 'profile'
-    uses the prediction errors of each profile. STUDY is a scenario of the kind 'uncertainty'. MODEL and HARDWARE are
-    names or paths of YAML files.
+    INPUT=NAME(PARAMETER=VALUE, ...), where NAME is a distribution of scipy.stats. With 'relative' as a further
+    parameter, values are factors on the current value. 'GPU: INPUT=...' applies to one GPU. 'profile' uses the
+    prediction errors of each profile. STUDY is a YAML file of the kind 'uncertainty' (see 'list scenarios'). MODEL and
+    HARDWARE are names or paths of YAML files.
     """
     from inference_econ.inputs import Settings
 

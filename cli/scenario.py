@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 
 def run(request: Request, name: str) -> Shown:
-    """Run a scenario of the catalog or of a YAML file.
+    """Run a study that a scenario (YAML file) defines.
 
-    NAME is a name (see 'inference-econ list scenarios') or a path.
+    NAME is a scenario (see 'inference-econ list scenarios') or the path of a YAML file.
     """
     return studies.scenario.run(name, changes=request.changes, progress=request.progress)
 
 
 def table(request: Request, name: str) -> Shown:
-    """Print the table of a scenario, for example paper/table_4."""
+    """Print the table that a scenario defines, for example paper/table_4."""
     return studies.scenario.run(name, changes=request.changes, progress=request.progress)
 
 
 def figure(request: Request, name: str, path: str | None) -> None:
-    """Draw the figure of a scenario, for example paper/figure_6.
+    """Draw the figure that a scenario defines, for example paper/figure_6.
 
     With -o NAME.csv, the command writes the curves.
     """

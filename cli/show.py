@@ -183,8 +183,9 @@ def _terminal_text(blocks: Sequence[report.page.Block], output: Output) -> str:
                 if everything and told:
                     parts.append("\n".join(_wrapped(f"- {line}", "  ") for line in block.lines))
     if not quiet and (more or left_out):
-        columns = f"--csv: {', '.join(dict.fromkeys(left_out))}" if left_out else ""
-        parts.append(_wrapped("; ".join(filter(None, ("--why: assumptions and errors" if more else "", columns)))))
+        columns = f"--csv for these columns: {', '.join(dict.fromkeys(left_out))}" if left_out else ""
+        added = " and ".join(filter(None, ("--why for assumptions and errors" if more else "", columns)))
+        parts.append(_wrapped(f"Add {added}."))
     lines = "\n\n".join(part.rstrip("\n") for part in parts).splitlines()
     return "".join(f"{line.rstrip()}\n" for line in lines)
 

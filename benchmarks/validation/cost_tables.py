@@ -34,9 +34,9 @@ HEADS = (
 )
 #: Explanation of the columns.
 LEGEND = (
-    "'answered' is the predicted cost, and 'measured' the cost of the best measured server at the same speed. Errors "
-    "are |ln(answered / measured)|: 0.1 is about 10 %, and 0.69 is a factor of two. Shares are percentages of all "
-    "measured servers that are compared or out of reach."
+    "'answered' is the predicted cost, and 'measured' is the cost of the best measured server at the same speed. "
+    "Errors are |ln(answered / measured)|: 0.1 is about 10 %, and 0.69 is a factor of two. Shares are percentages of "
+    "all measured servers that are compared or out of reach."
 )
 
 

@@ -41,9 +41,9 @@ lengths and speculation, and choose layout and batch size within one machine. Le
 
 The columns "corrected" and "uncorrected" have the median of |ln(predicted / published)|, its 90th percentile, and the
 median of the signed value. "Corrected" predictions include measured corrections. "Runs" is the number of measured
-servers in the repository with the same model and GPU. "Left out" is the number of costs without an error. No
-predicted layout is as fast as these, or the engine is not known to support the model on the GPU. Published costs with
-two digits have rounding errors of up to 10%.
+servers in the repository with the same model and GPU. "Left out" is the number of costs without a prediction: no
+predicted layout is as fast, or the engine is not known to support the model on the GPU. Published costs with two
+digits have rounding errors of up to 10%.
 
 """
 

@@ -45,7 +45,7 @@ COLUMNS = (*_TEXTS, *_NUMBERS, *_SWITCHES, "excluded")
 #: Concurrency ratio above which a run cannot be faster than another of the same server [1].
 _BUSIER = 4.0
 
-HEAD = """# Cost at a speed: the ruler
+HEAD = """# Cost at a speed, compared with measured servers
 
 `sh run.sh validate costs` writes this page. It compares Pareto-optimal measured servers with the cheapest candidate
 of a default `frontier` at the same speed, lengths and price. The set of servers is fixed
@@ -53,7 +53,7 @@ of a default `frontier` at the same speed, lengths and price. The set of servers
 
 For each server, the prediction excludes its deployment: measured corrections and evidence are fitted without all runs
 of its model, GPU, engine, layout and number format, in all versions of the engine. The constants of profiles are not
-fitted again. They were fitted to some of these servers, so errors are larger for models and GPUs without
+fitted again. Because profiles were fitted to some of these servers, errors are larger for models and GPUs without
 measurements.
 
 """

@@ -103,9 +103,9 @@ def usual_speed(model: ModelSpec) -> UsualSpeed:
     Examples
     --------
     >>> usual_speed(catalog.model("deepseek_v3")).source
-    'median of 44 offers of 2025-06-27, openrouter2025'
+    'median of 44 API offers of 2025-06-27, openrouter2025'
     >>> usual_speed(catalog.model("gpt_oss_20b"))
-    UsualSpeed(tokens_per_second=20.0, source='no three offers of it are recorded', offered=False)
+    UsualSpeed(tokens_per_second=20.0, source='fewer than three API offers are recorded', offered=False)
     """
     days: dict[tuple[str, str], list[Offer]] = {}
     for offer in offers_of(model):
@@ -113,10 +113,12 @@ def usual_speed(model: ModelSpec) -> UsualSpeed:
             days.setdefault((offer.date, offer.source), []).append(offer)
     usual = [day for day, offers in days.items() if len(offers) >= _ENOUGH]
     if not usual:
-        return _ours("no three offers of it are recorded")
+        return _ours("fewer than three API offers are recorded")
     date, source = max(usual)
     speeds = [offer.tokens_per_second or 0.0 for offer in days[date, source]]
-    return UsualSpeed(statistics.median(speeds), f"median of {len(speeds)} offers of {date}, {source}", offered=True)
+    return UsualSpeed(
+        statistics.median(speeds), f"median of {len(speeds)} API offers of {date}, {source}", offered=True
+    )
 
 
 def offers_of(model: ModelSpec) -> list[Offer]:

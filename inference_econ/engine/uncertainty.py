@@ -404,7 +404,9 @@ def _uncounted(model: ModelSpec) -> Iterator[UnlikeReason]:
         less_or_more = f"{100 * unknown_share(model):.2g} % of a step less or more" if model.unknown_parameters else ""
         taken = f" ({model.unknown_parameters / _BILLION:.3g} billion parameters, up to {less_or_more})"
         yield UnlikeReason(
-            "parts of the model are unknown", f"unknown are {listed}{taken if less_or_more else ''}", "model"
+            "parts of the model are unknown",
+            f"parts of the model are unknown: {listed}{taken if less_or_more else ''}",
+            "model",
         )
 
 
@@ -418,7 +420,9 @@ def _apart(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReason]
         if degrees[axis] == 1.0 or model in measured:
             continue
         if measured:
-            yield _worded(f"no measured instance of {model} used {words} (measured: {', '.join(measured)})", "layout")
+            yield _worded(
+                f"no measured instance of {model} used {words}, only instances of {', '.join(measured)}", "layout"
+            )
         else:
             yield _worded(f"no measured instance used {words}", "layout")
 
@@ -449,7 +453,7 @@ def _changed(subject: Subject) -> Iterator[UnlikeReason]:
             if source.kind == "what_if" and field.partition(".")[0] not in _NO_TIME
         ]  # fmt: skip
         if fields:
-            yield _worded(f"the {part} is changed ({', '.join(fields)})", part)
+            yield _worded(f"the {part} has changed values ({', '.join(fields)})", part)
 
 
 def _far(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReason]:
@@ -459,14 +463,20 @@ def _far(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReason]:
     context = Range(low=calibration.isl.low, high=calibration.isl.high + calibration.osl.high / 2.0)
     parameters = Range(low=calibration.parameters.low / _BILLION, high=calibration.parameters.high / _BILLION)
     values: tuple[tuple[str, str, float | None, Range, Unlike], ...] = (
-        ("parameters", "{} billion parameter{}", subject.model.total_parameters / _BILLION, parameters, "model"),
-        ("isl", "ISL {}", subject.isl, calibration.isl, "traffic"),
-        ("osl", "OSL {}", subject.osl, calibration.osl, "traffic"),
-        ("context", "context {}", subject.context, context, "traffic"),
-        ("GPUs", "{} GPU{}", subject.accelerators, calibration.accelerators, "layout"),
+        (
+            "parameters",
+            "the model has {} billion parameter{}",
+            subject.model.total_parameters / _BILLION,
+            parameters,
+            "model",
+        ),
+        ("isl", "ISL is {}", subject.isl, calibration.isl, "traffic"),
+        ("osl", "OSL is {}", subject.osl, calibration.osl, "traffic"),
+        ("context", "the context is {} token{}", subject.context, context, "traffic"),
+        ("GPUs", "an instance has {} GPU{}", subject.accelerators, calibration.accelerators, "layout"),
         (
             "requests per GPU",
-            "{} request{} per GPU",
+            "the load is {} concurrent request{} per GPU",
             load,
             calibration.requests_per_accelerator,
             "traffic",

@@ -69,7 +69,7 @@ def equations_of(parts: Iterable[str]) -> str:
     Examples
     --------
     >>> equations_of(["compute", "weights", "host"])
-    'Equations of Erdil (2025): arithmetic (36) to (38); weight reads (22), (31), (32). See list equations.'
+    "Equations of Erdil (2025), see 'list equations': arithmetic (36) to (38); weight reads (22), (31), (32)."
     """
     texts = []
     for part in parts:
@@ -78,7 +78,7 @@ def equations_of(parts: Iterable[str]) -> str:
         runs = [[f"({number})" for _, number in run] for _, run in groupby(enumerate(found), lambda at: at[1] - at[0])]
         numbers = (f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(run) for run in runs)
         texts += [f"{PART_NAMES[part]} {', '.join(numbers)}"] if runs else []
-    return f"Equations of Erdil (2025): {'; '.join(texts)}. See list equations."
+    return f"Equations of Erdil (2025), see 'list equations': {'; '.join(texts)}."
 
 
 def _linked(function: str) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, repeat
 from operator import itemgetter
 
 from inference_econ import inputs
@@ -33,26 +34,44 @@ def error_remarks(subjects: Iterable[Instances], quantities: Sequence[inputs.Qua
     Returns
     -------
     list of str
-        Interval of measured values for each set of assumptions, then reasons why deployments are outside the
-        calibration data.
+        Intervals of measured values, measured corrections, and reasons why deployments are outside the calibration
+        data. Each sentence is listed once, with the labels of the deployments that it describes, unless it describes
+        all of them.
     """
-    spreads: dict[str, list[str]] = {}
-    reasons: dict[str, list[str]] = {}
-    for instances in subjects:
-        spreads.setdefault(interval_note(instances, quantities), []).append(instances.label)
-        for text in extrapolations(instances):
-            reasons.setdefault(text, []).append(instances.label)
-    # Labels are redundant if all deployments have the same errors.
-    return [*(with_labels(spreads) if len(spreads) > 1 else spreads), *with_labels(reasons)]
+    shown = list(subjects)
+    paragraphs: dict[tuple[str, ...], list[str]] = {}
+    widened: dict[tuple[str, ...], list[str]] = {}
+    for texts, grouped in (
+        (lambda instances: [*interval_sentences(instances, quantities), *misfits(instances)], paragraphs),
+        (wider_because, widened),
+    ):
+        for text, labels in _labels_of(shown, texts).items():
+            grouped.setdefault(labels, []).append(text)
+    for labels, reasons in widened.items():
+        paragraphs.setdefault(labels, []).append(_widened(reasons))
+    everyone = _labels_of(shown, lambda _: [""]).get("", ())
+    return [
+        text if labels == everyone else f"{', '.join(labels)}: {text}"
+        for labels, text in ((labels, " ".join(texts)) for labels, texts in paragraphs.items())
+    ]
 
 
-def with_labels(texts: Mapping[str, Sequence[str]]) -> list[str]:
-    """Put the labels of the deployments that a sentence describes before the sentence."""
-    return [f"{', '.join(dict.fromkeys(labels))}: {text}" if any(labels) else text for text, labels in texts.items()]
+def _labels_of(shown: Iterable[Instances], texts: Callable[[Instances], Iterable[str]]) -> dict[str, tuple[str, ...]]:
+    """Labels of the deployments that each text describes, by text."""
+    labels: dict[str, list[str]] = {}
+    for instances in shown:
+        for text in texts(instances):
+            labels.setdefault(text, []).append(instances.label)
+    return {text: tuple(dict.fromkeys(each)) for text, each in labels.items()}
 
 
 def interval_note(instances: Instances, quantities: Sequence[inputs.Quantity]) -> str:
-    """Sentences on the interval of measured values around predictions, or on the reason why there is no interval."""
+    """Sentences on the interval of measured values around predictions, or on its absence."""
+    return " ".join(interval_sentences(instances, quantities))
+
+
+def interval_sentences(instances: Instances, quantities: Sequence[inputs.Quantity]) -> list[str]:
+    """Interval of measured values around predictions, and how it was validated; or the reason for its absence."""
     name, parts, without = assumptions_label(instances.setup.assumptions), list[str](), list[str]()
     for quantity, (likely, errors) in known_errors(instances, quantities).items():
         own, bias = errors.spread.own, errors.spread.bias
@@ -65,9 +84,12 @@ def interval_note(instances: Instances, quantities: Sequence[inputs.Quantity]) -
         of_profile = "" if parts else f" of {name}"
         parts.append(f"In 80% of {rows}, {_NAMES[quantity]} is {ends} the prediction{of_profile}{median}.")
     if not parts:
-        return f"The prediction has no interval, because {name} was fitted to no measured server."
-    excluded = " or ".join(without)
-    return f"{' '.join(parts)} Errors are cross-validated: each fit excluded all measurements with the same {excluded}."
+        return [f"The prediction has no interval, because {name} was fitted to no measured server."]
+    excluded = ", or with the same ".join(without)
+    return [
+        " ".join(parts),
+        f"Errors are cross-validated: each fit excluded all measurements with the same {excluded}.",
+    ]
 
 
 def assumptions_label(assumptions: inputs.Assumptions) -> str:
@@ -82,24 +104,29 @@ def _offset(factor: float) -> str:
 
 
 def extrapolations(instances: Instances) -> list[str]:
-    """Sentences on outliers among the measurements, and on how instances differ from the calibration data."""
+    """Sentences on measurements of the same model and GPU, and on properties outside the calibration data."""
+    reasons = wider_because(instances)
+    return [*misfits(instances), *([_widened(reasons)] if reasons else [])]
+
+
+def wider_because(instances: Instances) -> list[str]:
+    """Reasons why intervals are wider, as clauses: a newer release, and properties that were not measured."""
     always, sometimes = outside_of(instances)
-    of_servers = [*misfits(instances), *newer_release(instances)]
-    if not always and not sometimes:
-        return of_servers
-    gaps = [*always, *([f"in some rows, {'; '.join(sometimes)}"] if sometimes else [])]
-    name = instances.setup.assumptions.name
-    text = f"Intervals are wider, because {name} has no similar measurements. Reasons: {'; '.join(gaps[:3])}."
-    more = f" Further differences from the calibration data: {'; '.join(gaps[3:])}." if gaps[3:] else ""
-    return [*of_servers, text + more]
+    return [*newer_release(instances), *always, *(f"in some rows, {reason}" for reason in sometimes)]
 
 
 def newer_release(instances: Instances) -> list[str]:
-    """Sentence on an engine release that is newer than all measured releases; empty if there is none."""
+    """Clause on an engine release that is newer than all measured ones."""
     levels = instances.setup.levels
     if levels is None or not levels.ahead:
         return []
-    return [f"Intervals are wider, because {levels.engine} {levels.newest} is the newest measured version."]
+    return [f"{levels.engine} was measured only up to version {levels.newest}"]
+
+
+def _widened(reasons: Iterable[str]) -> str:
+    """Sentences on wider intervals, one for each reason."""
+    starts = chain(["Intervals are wider"], repeat("Intervals are also wider"))
+    return " ".join(f"{start}, because {reason}." for start, reason in zip(starts, reasons, strict=False))
 
 
 def misfits(instances: Instances) -> list[str]:
@@ -131,16 +158,16 @@ def measurement_note(instances: Instances) -> str:
     if setup.levels is None or level is None:
         return ""
     levels, factors = setup.levels, f"decode {math.exp(level.decode):.3g}x, prefill {math.exp(level.prefill):.3g}x"
-    measured = f"Measurements correct the predicted step times by these factors: {factors}."
+    measured = f"Predicted step times include these correction factors from measurements: {factors}."
     if levels.widest is None:
-        return f"{measured} The factors come from runs of {levels.engine} with other models."
-    runs = f"{measured} The factors come from {level.rows} runs of {setup.model.name} on {setup.hardware.name} with"
+        return f"{measured} These factors come from runs of {levels.engine} with other models."
+    runs = f"{measured} These factors come from {level.rows} runs of {setup.model.name} on {setup.hardware.name} with"
     if levels.version is not None:
         return f"{runs} {levels.engine} {levels.version}."
     others = ", ".join(
-        f"{version.version or 'unknown version'} {math.exp(version.decode):.3g}x" for version in levels.versions
+        f"{math.exp(version.decode):.3g}x ({version.version or 'unknown version'})" for version in levels.versions
     )
-    return f"{runs} other versions of {levels.engine}. The decode factors of these versions are {others}."
+    return f"{runs} other versions of {levels.engine}. By {levels.engine} version, the decode factor is {others}."
 
 
 def _level(instances: Instances) -> inputs.MeasuredLevel | None:
@@ -157,7 +184,7 @@ def measurement_warnings(instances: Instances) -> list[str]:
         engine = instances.setup.levels.engine
         ways = " with speculation" if instances.speculates else ""
         factors = f"decode {math.exp(level.decode):.3g}x, prefill {math.exp(level.prefill):.3g}x"
-        text = f"{level.rows} measured runs of {engine}{ways} correct the predicted step times: {factors}."
+        text = f"Predicted step times include correction factors from {level.rows} runs of {engine}{ways}: {factors}."
         return [text] if abs(level.decode) >= _BIAS else []
     setup, base = instances.setup, instances.setup.assumptions.extends
     levels = inputs.catalog.assumptions(base).levels if base in inputs.catalog.names("assumptions") else None

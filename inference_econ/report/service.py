@@ -68,6 +68,13 @@ def chances_meaning(targets: Targets, shown: Sequence[Chances]) -> list[str]:
     return [f"'P(SLO) %': probability that a real server meets the SLO of {names}, for each SLO separately.{mark}"]
 
 
+def pools_meaning(disaggregated: bool) -> list[str]:
+    """Meaning of the layouts of disaggregated deployments; empty without such deployments."""
+    if not disaggregated:
+        return []
+    return ["Layout '2P1D tp1 + tp4' has 2 prefill instances with tensor parallelism 1 and 1 decode instance with 4."]
+
+
 def _sufficient(shown: Sequence[Chances]) -> str:
     """Sentence on P(capacity sufficient); empty if it is unknown."""
     known = [chances.capacity for chances in shown if chances.capacity is not None]
@@ -239,11 +246,11 @@ def load_notes(load: Loaded, replicas: int, targets: Targets) -> list[str]:
         seen, promised = statistics(load, name, targets), name in targets.given and targets.percentile_of(name) == MEAN
         shown = [which for which in seen if which != MEAN or promised] or list(seen)
         times = "/".join(milliseconds(seen[which]) for which in shown)
-        latencies.append(f"{name.upper()} {'/'.join(shown)} {times} ms")
+        latencies.append(f"{name.upper()} {'/'.join(shown)}: {times} ms")
     per_instance = " per instance" if replicas > 1 else ""
     return [
-        f"Load {100 * load.utilization:.0f}% of capacity, {load.in_flight:.1f} concurrent requests{per_instance}. "
-        f"{'. '.join(latencies)}{simulated}."
+        f"The load is {100 * load.utilization:.0f}% of capacity: {load.in_flight:.1f} concurrent "
+        f"requests{per_instance}. {'. '.join(latencies)}{simulated}."
     ]
 
 

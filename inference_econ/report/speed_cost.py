@@ -177,10 +177,10 @@ def summary_notes(front: Choosable[Any]) -> tuple[str, ...]:
     else:
         curve = f"{slow:#.3g} exp(x / {top / exponent:.4g})"
     between = f"{summary.slowest_tokens_per_second:.3g} to {summary.fastest_tokens_per_second:.3g}"
-    errors = f"typical error {100 * summary.typical_error:.2g}%, largest {100 * summary.largest_error:.2g}%"
+    errors = f"typical error of {100 * summary.typical_error:.2g}% (largest {100 * summary.largest_error:.2g}%)"
     return (
-        f"This formula approximates the frontier: ${curve} per million output tokens at x tokens/s, for x from "
-        f"{between} ({errors}).",
+        f"At x tokens/s, this formula approximates the lowest cost per million output tokens: ${curve}. The formula "
+        f"is valid for x from {between}, with a {errors}.",
     )
 
 

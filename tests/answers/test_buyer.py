@@ -25,7 +25,7 @@ def test_it_is_the_median_of_the_offers_of_the_last_day() -> None:
     usual = usual_speed(catalog.model("llama_3_8b"))
     assert len(speeds) == 21
     assert usual.tokens_per_second == statistics.median(speeds) == 150.354
-    assert usual.source == "median of 21 offers of 2025-06-27, openrouter2025"
+    assert usual.source == "median of 21 API offers of 2025-06-27, openrouter2025"
     assert usual_speed_label(usual) == f"150 tokens/s per user ({usual.source})"
     assert "openrouter2025" in catalog.references()
 
@@ -40,7 +40,7 @@ def test_other_formats_and_what_ifs_are_offered_under_the_name_of_the_model() ->
 def test_without_three_offers_it_is_twenty(name: str) -> None:
     """Gemma 2 9B has one offer, of a provider with chips of its own: 1,015 tokens/s."""
     usual = usual_speed(catalog.model(name))
-    assert (usual.tokens_per_second, usual.source) == (20.0, "no three offers of it are recorded")
+    assert (usual.tokens_per_second, usual.source) == (20.0, "fewer than three API offers are recorded")
     assert usual.targets == Targets(tpot_seconds=0.05, tpot_percentile="mean")
 
 
@@ -81,7 +81,7 @@ def test_where_nothing_is_as_fast_twenty_is_taken_and_said() -> None:
     sheet = price(offer_of(most=1, changes=("host.step_overhead=10 ms",)), 2.0)
     assert sheet.targets == Targets(tpot_seconds=0.05, tpot_percentile="mean")
     assert sheet.usual is not None
-    reason = "nothing here reaches 150, the median of 21 offers of 2025-06-27, openrouter2025"
+    reason = "nothing here reaches 150, the median of 21 API offers of 2025-06-27, openrouter2025"
     assert usual_speed_label(sheet.usual) == f"20 tokens/s per user ({reason})"
 
 

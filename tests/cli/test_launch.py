@@ -202,7 +202,7 @@ def test_prompts_that_groups_hold_back_are_started_or_spoken_of(
         assert ("--prefill-delayer-max-delay-passes 30" in words) == held
     else:
         assert "attention_dp_config: {enable_balance: true, timeout_iters: 50, batching_wait_iters: 0}" in text
-    said = f"which SGLang {version} cannot do in this deployment; up to 30 steps of it were priced: use --set"
+    said = f"SGLang {version} cannot delay prefill in this deployment until all attention-DP groups have a prompt"
     assert (said in words) == (not held)
 
 

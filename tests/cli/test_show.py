@@ -98,7 +98,7 @@ def test_a_picture_after_o_is_drawn_as_by_plot(command: Command, tmp_path: Path)
 
 def test_what_numbers_rest_on_is_said_when_it_is_asked_for(command: Command, tmp_path: Path) -> None:
     short, long = command(*SUBJECT).out, command(*SUBJECT, "--why").out
-    assert short.endswith("\n\n--why: assumptions and errors\n")
+    assert short.endswith("\n\nAdd --why for assumptions and errors.\n")
     assert "profiles/vllm_hopper" not in short
     for text in ("profiles/vllm_hopper", "lists only layouts that", "above the prediction of"):
         assert text in long
@@ -118,7 +118,8 @@ def test_a_narrow_terminal_says_what_it_leaves_out(
     subject = (*SUBJECT, "--decode-only")
     printed = command(*subject).out
     assert "MFU %" not in printed.splitlines()[2]
-    assert printed.endswith("--why: assumptions and errors; --csv: MFU %, MBU %\n")
+    end = "Add --why for assumptions and errors and --csv for these columns: MFU %, MBU %."
+    assert " ".join(printed.split()).endswith(end)
     assert command(*subject, "-o", "a.txt").code == 0
     assert "MBU %" in (tmp_path / "a.txt").read_text(encoding="utf-8")
 

@@ -66,8 +66,7 @@ def test_ways_of_cutting_a_model_up_that_nobody_measured(
     parallel: dict[str, tuple[str, ...]] | None, layouts: list[str], said: str
 ) -> None:
     asked = Instances(setup(fitted(parallel=parallel)), layouts=layouts)
-    text = f"Intervals are wider, because made up has no similar measurements. Reasons: {said}."
-    assert extrapolations(asked) == ([text] if said else [])
+    assert extrapolations(asked) == ([f"Intervals are wider, because {said}."] if said else [])
 
 
 def test_levels_that_all_models_have_are_told() -> None:
@@ -75,7 +74,7 @@ def test_levels_that_all_models_have_are_told() -> None:
     plain = Instances(Setup.of("qwen3_32b", "h200_sxm", engine="sglang"))
     (said,), (speculating,) = misfits(plain), misfits(Instances(plain.setup, speculates=True))
     assert re.search(
-        r"these factors: decode \S+x, prefill \S+x\. The factors come from runs of sglang with other", said
+        r"measurements: decode \S+x, prefill \S+x\. These factors come from runs of sglang with other", said
     )
     assert said.partition(", prefill")[0] != speculating.partition(", prefill")[0]
 
@@ -101,11 +100,11 @@ def test_changed_assumptions_are_no_longer_fitted(tmp_path) -> None:  # type: ig
 @pytest.mark.rows
 def test_what_is_unlike_the_measurements(context: float, shown: dict[str, Any], reasons: str) -> None:
     instances = Instances(setup(context=context), **shown)
-    text = f"Intervals are wider, because made up has no similar measurements. Reasons: {reasons}."
+    text = f"Intervals are wider, because {reasons}.".replace("; ", ". Intervals are also wider, because ")
     assert extrapolations(instances) == ([text] if reasons else [])
     record = calibration_record(instances)
     assert record is not None
-    assert record["outside"] == ([one for one in reasons.removeprefix("in some rows, ").split("; ") if one])
+    assert record["outside"] == [one for one in reasons.replace("in some rows, ", "").split("; ") if one]
 
 
 def test_other_traffic_of_what_was_measured_is_known_better() -> None:

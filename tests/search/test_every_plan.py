@@ -157,7 +157,7 @@ def test_what_is_listed_is_what_is_held_against_the_measurements() -> None:
     ):
         record: Any = front.record(asked)
         for load in ((batches / sizes).min(), (batches / sizes).max()):
-            said = f"{load:.4g} requests per GPU (measured: 2)"
+            said = f"the load is {load:.4g} concurrent requests per GPU (measured: 2)"
             assert any(reason.startswith(said) for reason in record["calibration"]["outside"])
 
 

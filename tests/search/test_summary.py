@@ -82,7 +82,7 @@ def front() -> Frontier:
 def test_a_frontier_says_it_where_it_says_what_its_numbers_rest_on(front: Frontier) -> None:
     page, summary = FrontierPage(front), front.summary()
     (table,) = page.tables()
-    (said,) = [line for line in table.why if line.startswith("This formula approximates")]
+    (said,) = [line for line in table.why if line.startswith("At x tokens/s, this formula approximates")]
     assert f"(1 - x / {summary.top_tokens_per_second:.4g})^-{summary.exponent:#.3g}" in said
     assert f"largest {100 * summary.largest_error:.2g}%" in said
     assert json.loads(json.dumps(page.plain()))["summary"] == summary.record()

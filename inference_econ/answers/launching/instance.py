@@ -412,8 +412,8 @@ def remark(instance: Instance) -> str | None:
     if not steps or any(told(instance.engine, steps, LaunchDegrees.of(service).pp, service.speculation)):
         return None
     return (
-        f"groups do not hold prompts back for each other, which {instance.engine.label} cannot do in this deployment; "
-        f"up to {steps} steps of it were priced: use --set assumptions.serving.held_steps=0"
+        f"{instance.engine.label} cannot delay prefill in this deployment until all attention-DP groups have a prompt; "
+        f"the prediction assumes a delay of up to {steps} steps: use --set assumptions.serving.held_steps=0"
     )
 
 

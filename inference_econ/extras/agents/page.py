@@ -177,8 +177,8 @@ class AgentChoicesPage(RecommendationPage):
         rows = [{**shown_record(choice, targets), **use_record(choice)} for choice in choices]
         least = (*_LEAST, "hit_rate", "agents_per_accelerator")
         why = [
-            f"The analytical model ranked {answer.layouts} layout{'s' * (answer.layouts != 1)}. The layouts with "
-            f"{promising} were then simulated to find the largest number of agents that meets the SLOs.",
+            f"The analytical queueing model ranked {answer.layouts} layout{'s' * (answer.layouts != 1)}. The layouts "
+            f"with {promising} were then simulated to find the largest number of agents that meets the SLOs.",
             *(_REREAD if any(choice.fleet for choice in choices) else ()),
             *_simulated(*uses),
             "'agents/MW': agents per MW of provisioned facility power, with all boards at their power limit.",
@@ -282,9 +282,10 @@ class AgentBuyPage(BuyPage):
         title = _title(f"API, rented or owned{counted}", self.setups(), use, answer.targets)
         why = (
             *(_REREAD if any(getattr(lot, "pools", None) for lot in answer.lots) else ()),
-            "The API and the fleet serve equal requests: the requests of the agents that fill a rental unit. APIs are "
-            f"assumed to cache all repeated prompt tokens ({100 * requests.cached / requests.isl.mean:.1f}%). An API "
-            "without a price for cached tokens charges the input price.",
+            "The API and the fleet serve equal requests: the requests of as many agents as one rental unit serves "
+            "within the SLOs.",
+            f"APIs are assumed to cache all repeated prompt tokens ({100 * requests.cached / requests.isl.mean:.1f}%). "
+            "An API without a price for cached tokens charges the input price.",
             *_preempted(use),
             *_simulated(use),
         )
@@ -335,11 +336,11 @@ def _simulated(*uses: AgentLoad) -> list[str]:
     use, traces = uses[0], [use.trace for use in uses]
     ideal = dict.fromkeys(f"{100 * share:.1f}" for share in sorted({trace.known_share for trace in traces}))
     shares = " to ".join(list(ideal)[:: max(len(ideal) - 1, 1)])
-    together = "" if use.instances == 1 else f" of {use.instances} instances behind the router {use.router}"
+    together = "" if use.instances == 1 else f" of {use.instances} instances behind a {use.router} router"
     helpers = max(step.agents for step in use.work.spec.steps)
-    side = f", up to {helpers} side agents" if helpers > 1 else ""
+    side = f" and start up to {helpers} side agents" if helpers > 1 else ""
     return [
-        f"Workload {use.work.name}: {use.work.means.pause_seconds:.3g} s pause between turns{side}.",
+        f"In the workload {use.work.name}, agents pause {use.work.means.pause_seconds:.3g} s between turns{side}.",
         f"The prefix cache{together} is simulated. With an unlimited cache, {shares}% of prompt tokens would be cache "
         "hits.",
     ]

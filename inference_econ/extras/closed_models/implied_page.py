@@ -93,13 +93,13 @@ class ExponentsPage(AnswerPage[RevealedExponents]):
             if low <= _STUDY <= high
         ]
         notes = [
-            f"A buyer with exponent {_STUDY:g}, as in the published study, chooses {chosen[0]} out of {len(records)} "
-            "offers."
+            f"A buyer who maximizes speed^{_STUDY:g} / price, as in the published study, chooses {chosen[0]} out of "
+            f"{len(records)} API offers."
         ]
         why = (
-            "Each buyer chooses the offer with the largest speed^a / price (eq. 45). A buyer with a large exponent a "
-            "values speed more than a low price. For an offer with exponent 'none', another offer is better at every "
-            "a.",
+            "Each buyer chooses the API offer with the largest speed^a / price (equation 45 of the study). A buyer "
+            "with a large exponent a values speed more than a low price. For an offer with exponent 'none', another "
+            "offer is better at every a.",
         )
         exponents = ("exponent a", [_words(low, high) for low, high in self.answer.pairs])
         columns = ("offer", "tokens_per_second", "dollars_per_million_tokens", exponents)

@@ -96,8 +96,8 @@ def sizes_table(inferred: Inferred) -> Table:
         for words in strays
     ]
     why = (
-        f"Priors ({priors.name}) are assumptions. The less the offers tell about a size, the more the priors decide "
-        "it.",
+        f"The prior distributions ({priors.name}) are assumptions. The fewer offers are known, the more the result "
+        "depends on the priors.",
         f"The result is a weighted sample of {inferred.weights.size} models, with an effective sample size of "
         f"{effective:.0f}. A request has {priors.isl:g} input and {priors.osl:g} output tokens.",
     )

@@ -11,7 +11,7 @@ from inference_econ.answers.deployments.service_record import under_load
 from inference_econ.answers.slo import Chances, Targets, chances, least_chance
 from inference_econ.extras.fleets.buy import MONTH_HOURS, Crossover, Purchase
 from inference_econ.extras.fleets.capacity_blocks import CapacityBlock
-from inference_econ.extras.fleets.day_page import lot_prices
+from inference_econ.extras.fleets.day_page import RENTAL_UNITS, lot_prices
 from inference_econ.records.deviations import SEEN
 from inference_econ.records.texts import amount, assumptions_label, chance_percent
 from inference_econ.report import charts
@@ -78,9 +78,8 @@ class BuyPage(AnswerPage[Purchase]):
             ),
             why=(
                 *why,
-                "'cheaper from': lowest load at which one rental unit costs less than the API. 'always from': load "
-                "above "
-                "which the fleet always costs less, even just after it grows by a unit.",
+                f"{RENTAL_UNITS} 'cheaper from': lowest load at which one rental unit costs less than the API.",
+                "'always from': load above which the fleet always costs less, even right after it adds a rental unit.",
                 "'P(cheaper) %': probability that a measured fleet at full load costs less than the API.",
                 f"The table has the cheapest and the median of {len(answer.offers)} API offers. '$ a month': rent "
                 f"of {self.fleet if answer.request_rate is None else 'the fleet for this rate'} for {MONTH_HOURS:g} "
@@ -143,12 +142,12 @@ class BuyPage(AnswerPage[Purchase]):
             )
         rows = [row for row in self.answer.crossovers if row.offer == cheapest and row.first is not None]
         if not rows:
-            return (f"No fleet is cheaper than {cheapest} at these prices, even at full load.",)
+            return (f"At these prices, no fleet is cheaper than the API of {cheapest}, even at full load.",)
         best = min(rows, key=lambda row: row.first or 0.0)
         chance = "" if best.probability is None else f" (probability {chance_percent(best.probability)}%)"
         return (
-            f"{best.lot.accelerators} x {best.lot.chip} ({best.lot.way.replace('_', ' ')}) cost less than {cheapest} "
-            f"from {self.traffic(best)} on{chance}.",
+            f"{best.lot.accelerators} x {best.lot.chip} ({best.lot.way.replace('_', ' ')}) cost less than the API of "
+            f"{cheapest}, from {self.traffic(best)} on{chance}.",
         )
 
     def traffic(self, crossover: Crossover) -> str:
@@ -169,6 +168,6 @@ def _pools(choices: Iterable[Deployment | None]) -> list[str]:
     if not labels:
         return []
     return [
-        f"Prefill (P) and decode (D) instances: {'; '.join(labels)}. A rental unit is one decode instance with its "
+        f"Prefill (P) and decode (D) instances: {'; '.join(labels)}. A rental unit has one decode instance and its "
         "prefill instances."
     ]

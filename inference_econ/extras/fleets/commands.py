@@ -28,9 +28,9 @@ def buy(request: Request, chips: tuple[str, ...], api_prices: str | None, pricin
     """Compare the monthly cost of API tokens, rented GPUs and owned GPUs.
 
     The chart and the table show cost against load, and where the options break even. API offers are from the last
-    recorded day. Fleets are the deployments of 'recommend' within the SLOs on each given GPU, or on common GPUs.
-    Without an SLO, fleets reach the median speed of API offers of the model. For a --traffic with sessions, the load is
-    a number of agents (--agents).
+    recorded day. A fleet consists of deployments that 'recommend' finds within the SLOs, on each given GPU or on common
+    GPUs. Without an SLO, a fleet must reach the median speed of API offers of the model. For a workload with sessions
+    (--traffic), the load is a number of agents (--agents).
     """
     from inference_econ.extras.fleets.buy import MONTHLY
 
@@ -91,8 +91,9 @@ def fleet(
 
     The plan combines GPU types and reserved, on-demand and spot machines for known hourly loads. A solver bounds the
     excess cost of the plan over the optimum. A simulation compares the plan with an autoscaler that does not know the
-    load in advance. Replicas are the aggregated instances of 'recommend --aggregated'. If disaggregated deployments
-    would cost less, the command reports the cost of these.
+    load in advance. Without --target, the autoscaler uses the cheapest target at which 99% of requests meet the SLOs.
+    Replicas are aggregated instances, as in 'recommend --aggregated'. If a disaggregated deployment would cost less,
+    the command reports its cost.
     """
     from inference_econ.extras.fleets.capacity_blocks import WAYS
 
@@ -231,8 +232,8 @@ def hour_cost(
 ) -> Shown:
     """Compute the hourly cost of an owned GPU from its purchase price.
 
-    The parts are depreciation, capital, power, cooling (PUE) and operations. --price owned uses this cost if the GPU's
-    file lists a purchase price. In other commands, --price USD sets another total.
+    The parts are depreciation, capital, power, cooling (PUE) and operations. In other commands, --price owned uses this
+    cost if the GPU's file lists a purchase price, and --price USD sets your own total.
     """
     given = {
         "lifetime_years": lifetime_years,

@@ -20,6 +20,8 @@ from inference_econ.report.service import service_title
 
 #: Autoscaler metrics in words.
 _LOOKS = words("policy")
+#: Note on the term in fleets.
+RENTAL_UNITS = "A rental unit is the smallest group of replicas that can be rented or bought."
 
 
 class FleetPage(AnswerPage[DayOfFleet]):
@@ -46,9 +48,9 @@ class FleetPage(AnswerPage[DayOfFleet]):
                 *(f"Left out: {reason}." for reason in answer.left_out),
             ),
             why=(
-                f"This mix costs at most {_percent(answer.plan.gap)}% more than the cheapest mix for this load "
-                "profile. "
-                "'rental units': smallest and largest number of rental units in any hour.",
+                f"The planned fleet costs at most {_percent(answer.plan.gap)}% more than the cheapest fleet that could "
+                "serve this load profile.",
+                f"{RENTAL_UNITS} 'rental units': their smallest and largest number in any hour.",
                 *lot_prices(answer.lots),
                 f"Assumptions: {assumptions_label(self.setups())}.",
                 *grounds(self.setups(), self._subjects(), SEEN),
@@ -89,14 +91,14 @@ class FleetPage(AnswerPage[DayOfFleet]):
         worth = f"saves {share:.1f}%" if share >= 0 else f"costs {-share:.1f}% more and meets the SLOs more often"
         constant = 100.0 * (days["constant"] / days["autoscaled"] - 1.0)
         return (
-            f"Compared with autoscaling, a perfect forecast {worth}. A constant fleet for the busiest hour costs "
-            f"{abs(constant):.0f}% {'more' if constant >= 0 else 'less'}."
+            f"Compared with autoscaling, a perfect forecast {worth}. A constant fleet, sized for the busiest hour, "
+            f"costs {abs(constant):.0f}% {'more' if constant >= 0 else 'less'} than autoscaling."
         )
 
     def _scaled(self) -> str:
         answer = self.answer
         return (
-            "The autoscaler adds replicas to the reserved units of the plan. The autoscaler keeps the load at "
+            "The autoscaler adds replicas to the reserved rental units of the plan. The autoscaler keeps the load at "
             f"{100 * answer.target:.3g}% of the capacity within the SLOs, measured by {_LOOKS[answer.policy]}. 'SLO "
             "met %': share of requests that arrive while capacity suffices."
         )
@@ -106,10 +108,10 @@ class FleetPage(AnswerPage[DayOfFleet]):
         return (
             f"A replica starts in {terms.startup_seconds:g} s. The autoscaler polls every {terms.polling_seconds:g} s "
             f"and ignores changes of load up to {100 * terms.tolerance:g}%. "
-            f"The autoscaler removes a replica that was not needed for {terms.scale_down_seconds:g} s. The fleet "
-            f"has at most {terms.most_of_peak:g}x the capacity that the busiest hour needs. A spot unit is interrupted "
-            f"{terms.interruptions_per_hour:g} times per hour; "
-            f"at most {100 * terms.spot_share:g}% of the capacity is spot."
+            f"The autoscaler removes a replica that was not needed for {terms.scale_down_seconds:g} s. The autoscaled "
+            f"fleet has at most {terms.most_of_peak:g}x the capacity that the busiest hour needs. A spot machine is "
+            f"interrupted {terms.interruptions_per_hour:g} times per hour. Spot machines provide at most "
+            f"{100 * terms.spot_share:g}% of the capacity."
         )
 
     def charts(self) -> Mapping[str, charts.AnyChart]:

@@ -175,7 +175,7 @@ def llm_d_autoscaling(deployment: LaunchPlan, size: int) -> str:
     if instance.engine.name != "vllm":
         raise InputError(f"llm-d scales vLLM, not {instance.engine.label}; take --to vllm, or --as keda", option="to")
     beside = _documents("llm_d_autoscaling", name=_name(instance), model=instance.model, scaling=scaling)
-    return kubernetes(deployment, size, beside, ["llm-d decides by its own model of load, between these numbers"])
+    return kubernetes(deployment, size, beside, ["llm-d scales between these limits by its own load model"])
 
 
 def _scaling(deployment: LaunchPlan, form: str) -> Scaling:

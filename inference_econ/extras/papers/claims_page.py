@@ -101,19 +101,21 @@ def _sentence(finding: Finding) -> str:
     """Sentence on a claim, its place in the publication, its settings, and the reason for its verdict."""
     claim = finding.claim
     text = f"{claim.id} ({claim.where}): {claim.claim}"
-    text += f" Tolerance {100 * claim.tolerance:g} %." if claim.tolerance else ""
+    text += f" The tolerance is {100 * claim.tolerance:g} %." if claim.tolerance else ""
     readings = [getattr(claim.measure, name) for name in ("of", "over") if hasattr(claim.measure, name)]
-    text += f" Settings: {'; over '.join(map(_settings, readings))}."
+    text += f" Computed value: {', divided by '.join(map(_settings, readings))}."
     missing = "".join(f" Under {basis}: {why}." for basis, why in finding.missing.items())
     return f"{text}{f' {claim.why}' if claim.why else ''}{missing}"
 
 
 def _settings(reading: Reading) -> str:
-    """Text with the settings in which a quantity differs from the basis."""
+    """Quantity, and in parentheses its settings that differ from the basis."""
     given = reading.model_dump(exclude_unset=True, exclude={"kind"})
     given |= given.pop("settings", {})
     texts = {name: ", ".join(map(str, value)) if isinstance(value, tuple) else value for name, value in given.items()}
-    return ", ".join(f"{name} {'published' if value is None else value}" for name, value in texts.items())
+    quantity_read = str(texts.pop("read", "formula"))
+    settings = ", ".join(f"{name} {'published' if value is None else value}" for name, value in texts.items())
+    return f"{quantity_read} ({settings})" if settings else quantity_read
 
 
 def _counted(findings: Sequence[Finding]) -> tuple[str, ...]:

@@ -460,11 +460,11 @@ def _part(name: str) -> str:
 def _notes(ask: FamilyAsk, ranked: Sequence[Member], base: Member, left_out: Sequence[str]) -> tuple[str, ...]:
     assert base.front is not None
     notes = [
-        f"All variants use the engine and recipe of the base: {base.front.candidates[0].label}.",
+        f"All variants use the engine and the engine settings of the base: {base.front.candidates[0].label}.",
         f"Variants are ranked by their cost at {ask.speeds[0]:g} tokens/s per user, in $ per million output tokens "
         "with prefill.",
-        "The last column is the change of the time per output token, if the base's deployment at this speed runs the "
-        "variant at equal concurrency. 'A of B %': change by the part that changes most, and total change.",
+        "The last column is the change of TPOT, if the deployment of the base at this speed runs the variant at equal "
+        "concurrency. 'A of B %': A is the change by the part that changes most, and B is the total change.",
     ]
     for index, speed in enumerate(ask.speeds):
         able = [member for member in ranked if not math.isnan(member.costs[index])]

@@ -153,12 +153,12 @@ def calibrate(
     reference: str,
     path: str | None,
 ) -> Page:
-    """Fit constants of the assumptions to measurements, and write a profile.
+    """Fit efficiencies and overheads to measurements, and write a profile.
 
     DATA are CSV files with the columns of a shipped file (see scenarios/measured), or names of shipped files. DATA may
     also be results of vllm bench serve, SGLang's bench_serving, genai-perf or AIPerf, with --hardware, --tp and so on.
-    Constants that the data do not determine stay close to the base, and are marked in the table. If the data have fewer
-    measurements than constants, the command fits correction factors only (--levels).
+    Constants that the data do not determine stay close to the preset of --base; the table lists them. If the data have
+    fewer measurements than constants, the command fits correction factors only (--levels).
     """
     from inference_econ.extras.servers.calibrate import base_of
     from inference_econ.extras.servers.levels import own_profile

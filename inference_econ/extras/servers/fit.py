@@ -402,17 +402,18 @@ def _unknown(problem: FitProblem, logs: Array, covariance: Array, meter: Meter) 
         if min(logs[index] - problem.low[index], problem.high[index] - logs[index]) < 0.01:
             reasons.append("at its bound")
         elif problem.spreads[index] < 1e2 and learnt < _LEARNT:
-            reasons.append("the rows say little about it: mostly the base's value")
+            reasons.append("the measurements hardly determine it, so it stays near the base")
         elif problem.spreads[index] >= 1e2 and error > _KNOWN:
-            vague = error > math.log(_MOST)
-            reasons.append("the rows do not see it" if vague else f"known to a factor of {math.exp(error):.3g} only")
+            unknown = error > math.log(_MOST)
+            known = f"known to a factor of {math.exp(error):.3g} only"
+            reasons.append("the measurements do not depend on it" if unknown else known)
         else:
             valley = covariance[:, index] / error
             rises = [
                 problem.cost(np.clip(logs + sign * valley, problem.low, problem.high)) - lowest for sign in (-2.0, 2.0)
             ]
             flat = min(rises) < _FLAT * 2.0
-            reasons.append("others make up for it: the likelihood is flat" if flat else "")
+            reasons.append("other constants compensate for it (flat likelihood)" if flat else "")
         meter.step()
         meter.step()
     return tuple(reasons)

@@ -12,10 +12,11 @@ if TYPE_CHECKING:
 
 
 def sweep(request: Request, study: str, folder: str, jobs: int | None) -> Page:
-    """Evaluate all combinations of a sweep into a folder of Parquet files.
+    """Evaluate all combinations of models, GPUs and settings of a study.
 
-    STUDY is a scenario of the kind 'sweep': a name (see 'list scenarios') or a path. The scenario lists models, GPUs,
-    formats, workloads and prices. You can stop a sweep at any time; the same command resumes it.
+    STUDY is a YAML file of the kind 'sweep': a name (see 'list scenarios') or a path. The file lists models, GPUs,
+    formats, workloads and prices. The results are Parquet files in a folder. You can stop a sweep at any time; the same
+    command resumes it.
     """
     from inference_econ.extras.sweeps import page
 

@@ -161,7 +161,7 @@ def cost_table(study: Uncertainty) -> Table:
         "'$ now': lowest cost per million output tokens at this speed or above, with the present inputs. '$ 10 %' to "
         "'$ 90 %': percentiles of the lowest cost over the samples.",
         "'reached': share of samples in which a deployment reaches the speed."
-        + (" 'cheapest': share of samples in which no other series costs less." if several else ""),
+        + (" 'cheapest': share of samples in which this choice costs least." if several else ""),
         f"The study has {len(study.plan.shares):,} samples in Saltelli's design, from {samples:,} points of a "
         "scrambled "
         f"Sobol sequence (seed {study.ask.seed}). Percentiles and probabilities use the {2 * samples:,} independent "
@@ -170,7 +170,9 @@ def cost_table(study: Uncertainty) -> Table:
     ]
     together = [variable.label for variable in study.variables if len(variable.series) > 1]
     if several and together:
-        why.append(f"All series of a sample have the same {', '.join(together)}. All other inputs are independent.")
+        why.append(
+            f"Within a sample, all choices have the same {', '.join(together)}. All other inputs are independent."
+        )
     elif several:
         why.append("All inputs are independent.")
     if any(variable.name == PROFILE for variable in study.variables):

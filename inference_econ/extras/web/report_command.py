@@ -28,8 +28,8 @@ def report(request: Request, asked: tuple[str, ...], output: str, to: str | None
     """Write results with charts, tables and sources to one HTML file.
 
     Each argument is a saved result (-o answer.json of another command), a scenario, the folder of a sweep, or another
-    command with its options in quotes. The command evaluates a saved result again and reports differences. A browser
-    opens the file without a network. Values that are proportional to a price have a slider.
+    command with its options in quotes. The command evaluates a saved result again and reports differences. The
+    file needs no network connection. A slider changes a price and all values that are proportional to it.
     """
     from inference_econ.extras.web import document
 

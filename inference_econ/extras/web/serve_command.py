@@ -9,13 +9,13 @@ from inference_econ.requests import Request, refuse
 
 
 def serve(request: Request, host: str, port: int) -> None:
-    """Serve a web page and a JSON API, or an assistant (MCP), until Ctrl-C.
+    """Serve a web page and a JSON API, or tools for an AI assistant (MCP).
 
-    The API is described at /openapi.json. By default, only this machine can connect. With another --host, other
-    machines can connect without a password.
+    The command runs until Ctrl-C. The API is described at /openapi.json. By default, only this machine can connect.
+    With another --host, other machines can connect without a password.
 
-    With --mcp the command serves an assistant over standard input and output, with the same queries as tools of the
-    Model Context Protocol. Configure the assistant as follows:
+    With --mcp, an AI assistant gets the same queries as tools of the Model Context Protocol, over standard input and
+    output. Configure the assistant as follows:
 
     \b
       {"mcpServers": {"inference-econ": {"command": "inference-econ", "args": ["serve", "--mcp"]}}}

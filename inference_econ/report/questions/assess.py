@@ -206,7 +206,7 @@ def _beside_others(assessment: Assessment) -> str:
     if gap.cheaper is not None and gap.cost_factor is not None:
         cost = _cost(gap.cheaper.dollars_per_million_output_tokens, gap.setup)
         at_speed = f"at the same speed, the best costs {cost} per million output tokens ({1 / gap.cost_factor:.2f}x)"
-    return f"{where} the frontier{doubt}: {at_cost}; {at_speed}."
+    return f"{where} the frontier{doubt}: {at_cost}. {at_speed[0].upper()}{at_speed[1:]}."
 
 
 def _basis(assessment: Assessment) -> str:

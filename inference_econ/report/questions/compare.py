@@ -142,8 +142,8 @@ def comparison_table(result: Comparison, speeds: Sequence[float], costs: Sequenc
     why = [
         "'$ at N': cost per million output tokens of the cheapest deployment with N tokens/s per user"
         f"{'' if services else ' or more'}.",
-        "The percentage at the lowest cost is the probability that its series is cheaper than the second cheapest. ~ "
-        "marks a series that may also be the cheapest.",
+        "The percentage at the lowest cost is the probability that this row is cheaper than the second-cheapest row. "
+        "~ marks a row that may also be the cheapest.",
         "'best': speed of the deployment that maximizes speed^3 / cost. The next columns describe this deployment."
         + (" 'tok/s at $N' and 'GPUs at $N': the fastest instance with a cost of at most $N." if costs else ""),
         MEANS if services else DECODED,

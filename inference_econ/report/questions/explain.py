@@ -149,7 +149,7 @@ def _explain_notes(explanation: Explanation) -> Iterator[str]:
         chip = setup.hardware
         tokens = explanation.batch * (explanation.prompt or 1.0) / explanation.accelerators
         yield (
-            f"A board draws {explanation.joules / explanation.seconds:.0f} of its {chip.watts:g} W, "
+            f"A GPU board draws {explanation.joules / explanation.seconds:.0f} of its {chip.watts:g} W, "
             f"{amount(explanation.joules / tokens)} J per token ({power_basis(setup)})."
         )
 

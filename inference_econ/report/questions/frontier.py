@@ -32,7 +32,7 @@ from inference_econ.report.notes import (
     unit_notes,
 )
 from inference_econ.report.page import AnswerPage, Block, Pieces, Sketch, Table
-from inference_econ.report.service import with_engines, with_recipes
+from inference_econ.report.service import pools_meaning, with_engines, with_recipes
 from inference_econ.report.speed_cost import AnyFront, between
 from inference_econ.search import Frontier, Metric, PlanTable
 
@@ -171,7 +171,8 @@ def frontier_table(front: AnyFront, y: Metric = "cost") -> Table:
         if any(point.aggregated_dollars_per_million_output_tokens is not None for point in points):
             first.append("aggregated_dollars_per_million_output_tokens")
         least, setups, counted, predicted = ("concurrency", "tpot_seconds"), front.setups, f" {COUNTED}", SERVED
-        basis = [f"{MEANS} Assumptions: {assumptions_label(front.setups)}."]
+        disaggregated = any("prefill" in point.layout for point in points)
+        basis = [*pools_meaning(disaggregated), f"{MEANS} Assumptions: {assumptions_label(front.setups)}."]
     elif any(point.layout["dp"] != 1.0 for point in points):
         basis.append(
             "With dp, each of the dp groups of tp GPUs computes the attention of its own sequences. Feed-forward "

@@ -18,7 +18,7 @@ from inference_econ.report import charts, speed_cost
 from inference_econ.report.charts.plot import Plot, PlotSeries
 from inference_econ.report.deployment_reader import start_of
 from inference_econ.report.fields import Column, view
-from inference_econ.report.headings import subject_label
+from inference_econ.report.headings import enumerated, subject_label
 from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.service import (
@@ -191,7 +191,7 @@ def _load_notes(points: Sequence[LoadPoint]) -> Iterator[str]:
 
 
 def _rates(points: Iterable[LoadPoint]) -> str:
-    return ", ".join(f"{point.requests_per_second:.4g}" for point in points)
+    return enumerated(f"{point.requests_per_second:.4g}" for point in points)
 
 
 def _doubtful(points: Iterable[LoadPoint]) -> str:
@@ -200,8 +200,8 @@ def _doubtful(points: Iterable[LoadPoint]) -> str:
     if not rates:
         return ""
     return (
-        f"At {rates} requests/s, the analytical model may be off by more than 10%, because of high load, bursty "
-        "arrivals, varied lengths or long prefill"
+        f"At {rates} requests/s, the analytical queueing model may be off by more than 10%, because of high load, "
+        "bursty arrivals, varied lengths or long prefill"
     )
 
 

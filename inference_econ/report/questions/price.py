@@ -64,7 +64,7 @@ class PricePage(AnswerPage[Sheet]):
                 "For aggregated instances, use --aggregated."
             ]
         notes = [
-            f"{choice_label(sheet)}. Load {100 * sheet.load.utilization:.0f}% of capacity.",
+            f"{choice_label(sheet)}. The load is {100 * sheet.load.utilization:.0f}% of capacity.",
             *wait_notes([sheet.load]),
             *([] if api is None else [break_even(sheet, api)]),
             *([] if sheet.input_price is None else [_output_price(sheet, sheet.input_price)]),

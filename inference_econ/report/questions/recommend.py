@@ -19,7 +19,7 @@ from inference_econ.report import charts
 from inference_econ.report.charts.plot import Band, Plot, PlotSeries
 from inference_econ.report.deployment_reader import start_of
 from inference_econ.report.fields import Column, Record, details, view
-from inference_econ.report.headings import price_cell, promises_label
+from inference_econ.report.headings import enumerated, price_cell, promises_label
 from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.service import (
@@ -30,6 +30,7 @@ from inference_econ.report.service import (
     fleet_name,
     milliseconds,
     planned_notes,
+    pools_meaning,
     power_columns,
     probability,
     service_title,
@@ -66,6 +67,7 @@ class RecommendationPage(AnswerPage[Recommendation]):
             f"{self.answer.layouts} layouts were compared. Each layout has the fewest instances that serve the "
             f"rate and {kept}. Select a layout with --tp, --pp, --dp and --ep.",
             "'limited by': the constraint that a fleet with one replica less would violate.",
+            *pools_meaning(any(choice.fleet is not None for choice in self.answer)),
         ]
         if self.answer.margin:
             # Add a sentence on the capacity above the load.
@@ -147,9 +149,11 @@ def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
         f"{assumptions_label(setups)}."
     ]
     if played := [str(row) for row, choice in enumerate(choices, 1) if choice.load.played]:
-        which = f"row{'s' if len(played) > 1 else ''} {', '.join(played)}"
+        which = f"row{'s' if len(played) > 1 else ''} {enumerated(played)}"
         which = which if len(played) < len(choices) else "all rows"
-        why.append(f"Latencies of {which} are simulated, because the analytical model may be off by more than 10%.")
+        why.append(
+            f"Latencies of {which} are simulated, because the analytical queueing model may be off by more than 10%."
+        )
     return choices_table(
         recommend_title(choices, targets),
         choices,
@@ -323,10 +327,11 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
             notes=wait_notes([choice.load for choice in answer]),
             after=planned_notes(targets, kept),
             why=(
-                f"Each row has the largest request rate for {answer.means.text}, {within}. 'tokens/s': output tokens "
-                "per second. '$/M output': total cost divided by the output tokens.",
-                "2P1D means 2 prefill instances and 1 decode instance. 'limited by': the constraint that a higher rate "
-                f"would violate. Assumptions: {assumptions_label(self.setups())}.",
+                f"Each row serves the largest possible request rate for {answer.means.text}, {within}.",
+                "'tokens/s': output tokens per second. '$/M output': total cost divided by the output tokens. 'limited "
+                "by': the constraint that a higher rate would violate.",
+                *pools_meaning(any(choice.fleet is not None for choice in answer)),
+                f"Assumptions: {assumptions_label(self.setups())}.",
                 *chances_meaning(targets, kept),
             ),
             least=(

@@ -162,7 +162,7 @@ def _offers_table(result: Result) -> Table:
         rows.append((*names, f"{record['tokens_per_second']:.4g}", f"{price:g}", str(record["series"]), *against))
     columns = ("provider", "model", "date", "tokens/s", "$/M", "series", "$/M of the series", "price / cost")
     notes = (
-        "An offer has a list price of output tokens and a speed that a client measured. The GPUs, formats and "
+        "An API offer has a list price of output tokens and a speed that a client measured. The GPUs, formats and "
         "speculation behind an offer are unknown. For each model and day, the table has the Pareto-optimal offers.",
     )
     return Table(f"{result.scenario.name}: offers of providers", columns, tuple(rows), notes)

@@ -85,8 +85,8 @@ def effects_table(answer: WhatIf) -> Table:
     low, high = (f"{100 * (end - 1):+.0f}" for end in answer.span)
     notes = (
         _at(answer),
-        f"Elasticity: change in % if the input grows by 1% (fitted to input changes of {low}% to {high}%). Each value "
-        "has its own best layout.",
+        f"Elasticity: change in % if the input grows by 1% (fitted to input changes of {low}% to {high}%). For each "
+        "value of an input, the cheapest layout is searched again.",
         *setup_warnings(front.setup),
     )
     layout = "layout" if services else "size of instance, in its fastest layout at every value,"

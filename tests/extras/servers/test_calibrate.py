@@ -193,7 +193,7 @@ def test_one_point_of_a_load_test_is_enough(command: Command, refused: Command, 
     assert abs(line["tpot_after"]) < 0.25 * abs(line["tpot_before"])
     step = ("explain", "llama_3_70b", "h100_sxm", "--engine", "vllm", "--weights", "fp8", "--tp", "8", "--batch", "16")
     assert f"{line['decode']:.3g}x" in command(*step, "--assumptions", "mine.yaml", "--why").out
-    assert "The factors come from 45 runs" in command(*step, "--why").said
+    assert "These factors come from 45 runs" in command(*step, "--why").said
     said = refused("calibrate", "result.json", *SERVER).err
     assert "levels are of one engine on one generation of chips" in said
     said = refused("calibrate", "result.json", *SERVER, "--engine", "vllm", "--base", "deployable").err

@@ -117,9 +117,9 @@ def test_what_the_rows_do_not_see_stays_where_it_was_and_is_named() -> None:
     base = with_constants(_base(), ("experts.hbm_efficiency",), (0.6,))
     found = fit(_rows(), ("chip.hbm_efficiency", "experts.hbm_efficiency"), base)
     assert found.values[1] == pytest.approx(0.6, rel=1e-3)
-    assert found.unknown[1] == "the rows say little about it: mostly the base's value"
+    assert found.unknown[1] == "the measurements hardly determine it, so it stays near the base"
     alone = fit(_rows(), ("chip.hbm_efficiency", "experts.hbm_efficiency"), base, prior=math.inf)
-    assert alone.unknown[1] == "the rows do not see it"
+    assert alone.unknown[1] == "the measurements do not depend on it"
 
 
 def test_a_constant_at_its_bound_is_named() -> None:
@@ -412,13 +412,13 @@ def test_questions_outside_of_what_was_measured(tmp_path: Path) -> None:
         "no blackwell GPU was measured, only h100",
         "sglang was not measured, only vllm",
         "no server with fp8_block weights was measured, only int8",
-        "671 billion parameters (measured: 8.03 to 70.55)",
-        "ISL 100,000 (measured: 1000)",
-        "OSL 2000 (measured: 200)",
-        "512 requests per GPU (measured: 0.125 to 64)",
+        "the model has 671 billion parameters (measured: 8.03 to 70.55)",
+        "ISL is 100,000 (measured: 1000)",
+        "OSL is 2000 (measured: 200)",
+        "the load is 512 concurrent requests per GPU (measured: 0.125 to 64)",
     ]
     asked = Subject(catalog.model("llama_3_70b"), catalog.hardware("h100_sxm"), "int8", accelerators=16)
-    assert outside(asked, mine) == ["16 GPUs (measured: 1 to 8)"]
+    assert outside(asked, mine) == ["an instance has 16 GPUs (measured: 1 to 8)"]
     assert [one.kind for one in unlike_reasons(asked, mine)] == ["GPUs outside the measured range"]
     # Of two pools, the larger worker counts, as in the fit; each of them has its requests.
     pools = replace(_rows()[0], tp=None, prefill=POOL, decode=POOL, accelerators=64, concurrency=64.0)

@@ -80,7 +80,7 @@ def test_whoever_asks_about_one_is_told(engine: str | None, told: bool) -> None:
 def test_where_levels_are_counted_that_is_told_with_the_reason(engine: str) -> None:
     setup = Setup.of("qwen3_235b_a22b", "h200_sxm", weights="fp8_block", engine=engine)
     (said,) = misfits(Instances(setup))
-    assert said.startswith("Measurements correct the predicted step times by these factors: decode ")
+    assert said.startswith("Predicted step times include these correction factors from measurements: decode ")
     assert f"versions of {engine}" in said
     assert (f"Outliers among the runs of vllm: {WHY}" in said) == (engine == "vllm")
 

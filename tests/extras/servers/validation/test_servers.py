@@ -303,7 +303,7 @@ def test_intervals_are_in_the_unit_of_the_value_and_blank_without_errors_of_its_
     for name in ("tpot_ms", "ttft_ms", "output_tok_per_s_per_gpu", "total_tok_per_s_per_gpu"):
         low, value, high = (float(line[f"predicted_{name}{end}"]) for end in ("_low", "", "_high"))
         assert 0.1 < low / value <= 1.0 <= high / value < 10.0, name
-    assert "40,000 requests per GPU (measured: " in far["outside"]
+    assert "the load is 40,000 concurrent requests per GPU (measured: " in far["outside"]
     plain = _lines(servers.servers([path], "deployable"))[0]
     unfitted = "deployable was fitted to no measured server"
     assert (plain["predicted_tpot_ms_low"], plain["outside"], plain["fitted"]) == ("", unfitted, "false")
