@@ -1,13 +1,6 @@
 """What pages use; see ``__init__.py``."""
 
-from .bars import Bar as Bar
-from .bars import Bars as Bars
-from .bars import bar_chart as bar_chart
-from .bars import bar_layers as bar_layers
 from .frontier import frontier_chart as frontier_chart
-from .grid import Tile as Tile
-from .grid import TileGrid as TileGrid
-from .grid import grid_chart as grid_chart
 from .lines import line_chart as line_chart
 from .lines import line_charts as line_charts
 from .lines import panel as panel
