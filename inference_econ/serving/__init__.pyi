@@ -13,7 +13,6 @@ from .load import Loaded as Loaded
 from .load import check_rate as check_rate
 from .load import loaded as loaded
 from .load import slo_met_share as slo_met_share
-from .power import request_joules as request_joules
 from .services import Service as Service
 from .services import Services as Services
 from .services import every_service as every_service

@@ -6,9 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from inference_econ.answers.deployments.fleet_record import fleet_record
 from inference_econ.answers.deployments.power import fleet_power, power_record, together_watts
-from inference_econ.answers.deployments.service_record import bounded_load, layout_of, service_record, under_load
+from inference_econ.answers.deployments.service_record import (
+    bounded_load,
+    fleet_record,
+    layout_of,
+    service_record,
+    under_load,
+)
 from inference_econ.answers.disaggregated.load import PooledFleet
 from inference_econ.answers.simplest import complexity, is_plain
 from inference_econ.answers.slo import Chances, Targets, chances, chances_record
