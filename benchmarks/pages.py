@@ -32,7 +32,7 @@ from inference_econ.records.plain import csv_text, json_text
 from inference_econ.report.page import Page
 from inference_econ.requests.words import command_of
 
-show, main, outputs = (import_module(f"inference_econ_cli.{name}") for name in ("show", "main", "outputs"))
+show, main = (import_module(f"inference_econ_cli.{name}") for name in ("show", "main"))
 ROOT = Path(__file__).parents[1]
 #: Golden pages and their digests, and the commands of all pages by the key that names their files.
 GOLDEN = ROOT / "tests" / "golden"
@@ -106,14 +106,14 @@ def forms(page: Page) -> Iterator[tuple[str, Callable[[], str]]]:
 
 
 def _terminal(page: Page, width: int) -> str:
-    output = outputs.Output(form="table", path=None, picture=None, why=True, quiet=False)
+    output = show.Output(form="table", path=None, picture=None, why=True, quiet=False)
     os.environ["COLUMNS"] = str(width)
     return str(show._terminal_text(page.blocks(), output))
 
 
 def tables(page: Page, widths: Sequence[int]) -> list[str]:
     """Tables of a page in several widths, without drawings."""
-    output, texts = outputs.Output(form="table", path=None, picture=None, why=False, quiet=True), []
+    output, texts = show.Output(form="table", path=None, picture=None, why=False, quiet=True), []
     blocks = page.blocks()
     for width in widths:
         os.environ["COLUMNS"] = str(width)

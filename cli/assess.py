@@ -61,7 +61,7 @@ def assess(
     traffic = _traffic(request)
     pins = subject.pins(replace(request, batch=None))
     observed = ie.Observation.of(gpus, **seen, instances=answers.roofline_gap.instance_count(gpus, pins))
-    return ie.assess(subject.setup(request), traffic, observed, pins, progress=request.progress)
+    return answers.assess.assess(subject.setup(request), traffic, observed, pins, progress=request.progress)
 
 
 def _with_lengths(request: Request, run: Any) -> Request:

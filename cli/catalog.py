@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import inference_econ as ie
-from inference_econ import inputs, report
+from inference_econ import answers, inputs, report
 from inference_econ.errors import InputError, UnknownNameError
 from inference_econ.inputs import Kind, catalog
 from inference_econ.records.files import check_ending, write_text
@@ -193,7 +192,7 @@ def show_traffic(request: Request, name: str, target: str | None) -> Page | Show
         if Path(name).suffix:
             raise InputError(f"{name}: no such file; give the file of a trace, or the name of a workload")
         catalog.meaning("traffic", name)
-    profile = ie.trace(name)
+    profile = answers.traffic.trace(name)
     if target is not None:
         _write(request, target, inputs.spec_text(profile.traffic))
     return profile

@@ -30,7 +30,6 @@ from inference_econ.requests import (
 )
 
 from . import show
-from .outputs import Output
 from .start import INTERRUPTED
 
 #: Context key that is set if the help shows all options.
@@ -190,7 +189,7 @@ class ClickCommand(click.Command):
     def invoke(self, ctx: click.Context) -> None:
         """Run the command and show its result."""
         asked, ask = self.asked(ctx), self.row.load()
-        output = Output.of(ctx.params)
+        output = show.Output.of(ctx.params)
         tell = partial(show.remark, quiet=output.quiet)
         with self._waited_for(ctx, tell):
             # Commands that print by themselves have no progress bar; an integer result is the exit code.
@@ -206,7 +205,7 @@ class ClickCommand(click.Command):
 
     def answer(self, ctx: click.Context) -> Any:
         """Return the result as a page or a text, without showing it."""
-        Output.of(ctx.params)
+        show.Output.of(ctx.params)
         with self._waited_for(ctx, partial(show.remark, quiet=ctx.params.get("quiet", False))):
             host = Host(put=partial(show.put, path=None, quiet=True), parse=parsed)
             answered = self.asked(ctx).answer(host)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import inference_econ as ie
 from inference_econ import report, studies
 from inference_econ.records.files import ending_of, write_text
 from inference_econ.records.plain import csv_text
@@ -56,4 +55,4 @@ def reproduce(request: Request, folder: str) -> Page:
     if request.output is not None:
         for place in report.gallery.places(folder):
             check_apart({"-o": request.output, "--folder": str(place)})
-    return report.gallery.ReproductionPage(ie.reproduce(folder, progress=request.progress))
+    return report.gallery.ReproductionPage(report.gallery.reproduce(folder, progress=request.progress))

@@ -1,4 +1,4 @@
-"""Print results: tables and character plots in the terminal, text to files, and a progress bar."""
+"""Print results in the selected form: tables and character plots in the terminal, files, and a progress bar."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
 from inference_econ import report
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.records.files import write_text
+from inference_econ.records.files import ending_of, write_text
 from inference_econ.records.plain import json_text
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from inference_econ._answer import Shown
     from inference_econ._types import Progress
     from inference_econ.requests import Invocation
-
-    from .outputs import Output
 
 _BAR_AFTER_SECONDS = 1.0
 #: Maximum number of notes below a result without ``--why`` [1].
@@ -40,6 +38,80 @@ _TEXT_WIDTH = 100
 _FILE_WIDTH = 140
 #: Smallest assumed terminal width [characters].
 _NARROWEST = 60
+
+
+class Output(NamedTuple):
+    """Format of a result, and where it is written."""
+
+    form: str
+    """``table``, ``json``, ``csv`` or ``markdown``."""
+    path: str | None = None
+    """File to write instead of printing."""
+    picture: str | None = None
+    """Picture file to write; None for no picture."""
+    quiet: bool = False
+    """True to omit the progress bar, character plots and notes."""
+    why: bool = False
+    """True to show assumptions and sources below the tables."""
+    intervals: bool = False
+    """True to show 80% intervals next to predictions."""
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Output:
+        """Read the output options; the extension of a file implies a format unless an option sets one.
+
+        Raises
+        ------
+        InputError
+            If options contradict each other.
+        """
+        path, quiet = values.get("output"), values.get("quiet", False)
+        if "as_csv" not in values:
+            return cls("table", path, values.get("plot"), quiet)
+        form = _chosen_form(values["form"], as_json=values["as_json"], as_csv=values["as_csv"])
+        if path is not None:
+            form = _written_form(path, form)
+        shown = values.get("why", False), values.get("intervals", False)
+        return cls(form or "table", path, values.get("plot"), quiet, *shown)
+
+
+#: Output formats by file extension. Files with the extension .txt may have any format.
+_FORMS = {".csv": "csv", ".json": "json", ".md": "markdown"}
+_TEXT = ".txt"
+
+
+def _chosen_form(form: str | None, *, as_json: bool, as_csv: bool) -> str | None:
+    """Output format that an option sets; None without such an option.
+
+    Raises
+    ------
+    InputError
+        If several options set an output format.
+    """
+    named = {"--json": as_json, "--csv": as_csv, f"--format {form}": form is not None}
+    chosen = [option for option, wanted in named.items() if wanted]
+    if len(chosen) > 1:
+        raise InputError(f"give only one of {', '.join(chosen)}")
+    return chosen[0].removeprefix("--format ").removeprefix("--") if chosen else None
+
+
+def _written_form(path: str, form: str | None) -> str:
+    """Output format of a file, from its extension or from the options.
+
+    Raises
+    ------
+    InputError
+        If the file has the extension of another format, or an unknown extension.
+    """
+    ending = ending_of(path)
+    by_name = _FORMS.get(ending)
+    if form is not None and by_name not in (None, form):
+        raise InputError(f"{path}: --format {form} contradicts {ending}, which is {by_name}; change one of them")
+    if by_name is None and ending not in ("", _TEXT):
+        raise InputError(
+            f"{path}: results are written as {', '.join(_FORMS)} and {_TEXT} (a table), not {ending}; end the name so"
+        )
+    return form or by_name or "table"
 
 
 def page_of(answered: Shown | report.page.Page) -> report.page.Page:

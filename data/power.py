@@ -19,10 +19,10 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from inference_econ._types import Array
+from inference_econ.answers.deployments.power import request_joules
 from inference_econ.engine import Plans, Setup, chip_power, step_seconds
 from inference_econ.engine.power import ChipPower
 from inference_econ.inputs import Requests, catalog
-from inference_econ.serving import request_joules
 from inference_econ.serving.steady import steady
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, overload
 from inference_econ._types import Progress
 from inference_econ._answer import Shown
 from inference_econ.answers.assess import Assessment
-from inference_econ.answers.deployments.margin import Margin
+from inference_econ.answers.deployments.deployment import Margin
 from inference_econ.answers.deployments.recommend import Recommendation
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
 from inference_econ.answers.deployments.serving_options import Arrangement

@@ -20,6 +20,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
+from inference_econ.extras.agents import simulation as agents
 from inference_econ.inputs import catalog
 from inference_econ.inputs.engine_specs import EngineSpec, EngineVersion
 from inference_econ.serving import analytical_validity
@@ -127,8 +128,8 @@ def _shared_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "simulations"
     folder.mkdir(exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("simulate", "simulate_apart"):
-            patch.setattr(simulator, name, shared_runs.shared(getattr(simulator, name), folder))
+        for module, name in ((simulator, "simulate"), (agents, "simulate_apart")):
+            patch.setattr(module, name, shared_runs.shared(getattr(module, name), folder))
         yield
 
 

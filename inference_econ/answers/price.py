@@ -11,8 +11,7 @@ import numpy as np
 
 from inference_econ._answer import Shown
 from inference_econ._types import Array, Progress
-from inference_econ.answers.deployments.deployment import Deployment
-from inference_econ.answers.deployments.margin import Margin
+from inference_econ.answers.deployments.deployment import Deployment, Margin
 from inference_econ.answers.deployments.recommend import as_candidates, natural_rate, recommend
 from inference_econ.answers.deployments.service_record import SelectionRule, bounded_load, pick_record, service_record
 from inference_econ.answers.deployments.serving_options import Candidate

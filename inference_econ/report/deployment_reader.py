@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from inference_econ.answers.deployments.deployment import Deployment
-from inference_econ.answers.deployments.fleet_record import fleet_record
-from inference_econ.answers.deployments.service_record import bounded_load, layout_of
+from inference_econ.answers.deployments.service_record import bounded_load, fleet_record, layout_of
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.launching import plan
 from inference_econ.answers.launching.instance import Role

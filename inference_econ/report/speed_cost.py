@@ -1,9 +1,10 @@
-"""Charts of cost and other metrics against user speed, with hover texts and sentences."""
+"""Charts of cost and other metrics against user speed, with hover texts, sentences and the axes of all metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,15 +16,45 @@ from inference_econ.engine import Setup, bounds
 from inference_econ.engine.bounds import Factors
 from inference_econ.errors import InputError
 from inference_econ.formulas import money, pareto
+from inference_econ.inputs.options import rows
 from inference_econ.records.texts import ENGINE_NAMES, amount
 from inference_econ.report.charts.plot import Band, Plot, PlotSeries
 from inference_econ.report.error_notes import assumptions_label
 from inference_econ.report.fields import Field, field
-from inference_econ.report.metrics import AXES
 from inference_econ.search import Choosable, Frontier, Metric
 
 #: Function that finds measured servers similar to a line of a chart.
 _SIMILAR_SERVERS = "extras.servers.accuracy:servers_like"
+
+
+class MetricAxis(NamedTuple):
+    """Metric that a chart can show on its y axis: a row of ``metrics.csv``."""
+
+    field: str
+    """Name in the glossary of fields."""
+    label: str
+    """Label of the axis, with the unit."""
+    head: str
+    """Title above the chart."""
+    good: str
+    """Better end of the axis: ``low`` or ``high`` values; empty if neither is better."""
+    question: str
+    """Question that a chart of the metric answers; empty for costs."""
+    factor: float
+    """Factor from base units to the displayed number [1]."""
+    dollars: bool
+    """True if the metric is proportional to the price of a GPU."""
+
+
+def _axis(row: Mapping[str, str]) -> MetricAxis:
+    values: dict[str, Any] = {name: row[name] for name in MetricAxis._fields}
+    return MetricAxis(**{**values, "factor": float(row["factor"]), "dollars": row["dollars"] == "yes"})
+
+
+#: Metrics by the names of ``--y``.
+AXES: Mapping[Metric, MetricAxis] = {
+    cast("Metric", row["name"]): _axis(row) for row in rows(Path(__file__).with_name("metrics.csv"))
+}
 
 
 def bands_label(setups: Iterable[Setup]) -> str:

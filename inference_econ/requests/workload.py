@@ -12,7 +12,7 @@ from inference_econ.inputs.options import OPTIONS, SAID_BY_TRAFFIC, counted_by, 
 from inference_econ.requests.request import Request, refuse, spelled
 
 if TYPE_CHECKING:
-    from inference_econ.answers.deployments.margin import Margin
+    from inference_econ.answers.deployments.deployment import Margin
     from inference_econ.answers.deployments.recommend import Users
     from inference_econ.answers.resource_limit import Means
     from inference_econ.answers.slo import Targets
@@ -209,7 +209,7 @@ def margin(request: Request) -> Margin:
     InputError
         If --headroom and --burst are given together.
     """
-    from inference_econ.answers.deployments.margin import Margin
+    from inference_econ.answers.deployments.deployment import Margin
 
     if request.headroom is not None and request.burst is not None:
         raise InputError("give either --headroom or --burst, not both: 3x is a headroom of 200 %", option="burst")

@@ -13,7 +13,6 @@ from .load import Loaded as Loaded
 from .load import check_rate as check_rate
 from .load import loaded as loaded
 from .load import slo_met_share as slo_met_share
-from .power import request_joules as request_joules
 from .services import Service as Service
 from .services import Services as Services
 from .services import every_service as every_service
@@ -24,14 +23,8 @@ from .simulation.arrivals import Changing as Changing
 from .simulation.arrivals import Gamma as Gamma
 from .simulation.arrivals import Loop as Loop
 from .simulation.arrivals import Recorded as Recorded
-from .simulation.arrivals import Session as Session
-from .simulation.arrivals import Sessions as Sessions
-from .simulation.arrivals import Usual as Usual
 from .simulation.arrivals import arrivals_of as arrivals_of
 from .simulation.arrivals import as_poisson as as_poisson
-from .simulation.arrivals import draw_sessions as draw_sessions
-from .simulation.arrivals import usual as usual
-from .simulation.disaggregated import Writing as Writing
 from .simulation.events import Router as Router
 from .simulation.events import Server as Server
 from .simulation.events import Tier as Tier

@@ -9,8 +9,7 @@ from functools import cache
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers.deployments.deployment import Deployment
-from inference_econ.answers.deployments.margin import Margin
+from inference_econ.answers.deployments.deployment import Deployment, Margin
 from inference_econ.answers.deployments.recommend import Users, recommend, recommend_for_users
 from tests import small
 

@@ -14,8 +14,7 @@ import numpy as np
 from inference_econ._answer import Shown
 from inference_econ._types import Progress
 from inference_econ.answers.deployments.aggregated import cheapest, rank
-from inference_econ.answers.deployments.deployment import Deployment
-from inference_econ.answers.deployments.margin import Margin, at_rate, with_margin
+from inference_econ.answers.deployments.deployment import Deployment, Margin, at_rate, with_margin
 from inference_econ.answers.deployments.service_record import finite, layout_of
 from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.disaggregated.load import DisaggregationTerms, PooledFleet

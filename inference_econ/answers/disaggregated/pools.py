@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ import _work
+from inference_econ._named import named
 from inference_econ._types import Array
-from inference_econ.answers.prompt_processes import PrefillChain, Processes, check_kept, read_whole
 from inference_econ.engine import (
     Instances,
     Setup,
@@ -44,8 +44,7 @@ class PoolLayouts:
     services : Services
         Layouts as services; arrays of shape (n,). Layouts in which a DP rank would have no sequence are left out.
     processes : ndarray, shape (n,) or (1,)
-        Number of instances that form one prefill chain (KV-Runahead); 1 without a chain [1]. See
-        :func:`inference_econ.answers.disaggregated.pools.with_chains`.
+        Number of instances that form one prefill chain (KV-Runahead); 1 without a chain [1].
     latency, busy : ndarray, shape (n,) or (1,)
         Prefill time of a prompt in a chain, and time in which the prompt occupies the busiest instance of the chain.
         Both are ratios to the prefill time in a single instance [1].
@@ -168,70 +167,8 @@ class PoolLayouts:
 
 #: Memory per pair of layouts if three engines are compared [B]; measured with 2,205 prefill and 2,205 decode layouts.
 _PAIR_BYTES = 350.0
-#: Largest number of instances in a prefill chain [1]. Search time per layout, and per instance of a chain [s].
-_LONGEST, _TABLE_SECONDS, _PROCESS_SECONDS = 64, 0.6, 0.05
-
-
-def with_chains(pool: PoolLayouts, numbers: Sequence[int], largest: float = math.inf) -> PoolLayouts:
-    """Add prefill chains (KV-Runahead) to prefill layouts.
-
-    The instances of a chain prefill successive parts of the same prompt.
-
-    Parameters
-    ----------
-    pool : PoolLayouts
-        Prefill layouts.
-    numbers : sequence of int
-        Numbers of instances per chain [1]; all instances of a chain have the same layout and kind of GPU.
-    largest : float
-        Maximum number of GPUs in a chain [1].
-
-    Returns
-    -------
-    PoolLayouts
-        The given layouts, followed by the chains of these layouts. A chain is treated as one instance with the GPUs of
-        all its members. :class:`PrefillChain` computes the times of a prompt in the chain and in its busiest member.
-        The members of a chain may process different prompts at the same time. The last member sends the whole KV cache
-        to a decode instance.
-
-    Raises
-    ------
-    InputError
-        If a number of instances is out of range, or the model stores no KV cache.
-    NothingFitsError
-        If no layout can be a member of a chain.
-    """
-    services = pool.services
-    tokens, cached = round(services.requests.new_tokens), float(services.requests.cached)
-    for number in numbers:
-        if not 2 <= number <= _LONGEST:
-            raise InputError(f"a chain has from 2 to {_LONGEST} processes, got {number}", option="prefill_chain")
-        if tokens < number:
-            raise InputError(f"a prompt of {tokens} tokens has no token for each of {number} processes")
-    check_kept(services.setup)
-    plans, slots, whole = services.plans, services.slots, read_whole(services.setup)
-    alone = np.broadcast_to((prompts_together(services.setup, plans) == 1.0) & (plans.pp == 1.0), slots.shape)
-    seconds = alone.sum() * (_TABLE_SECONDS + _PROCESS_SECONDS * sum(numbers))
-    _work.check(f"{alone.sum() * len(numbers):,} chains", seconds=float(seconds), smaller="prefill_chain")
-    most = min(largest, services.setup.most_linked or math.inf)
-    chains: list[tuple[float, ...]] = []
-    for index in np.flatnonzero(alone).tolist():
-        processes = Processes.of(whole, plans.at((np.array([index]),)), float(tokens), cached)
-        once = processes.alone(tokens).seconds
-        for chain in (PrefillChain(((processes, number),)) for number in numbers if number * processes.chips <= most):
-            way = chain.searched(tokens)
-            busiest = chain.busiest_seconds(way.parts)
-            chains.append((index, chain.processes, way.seconds / once, busiest / once))
-    if not chains:
-        raise NothingFitsError(
-            f"no layout of {services.setup.model.name} on {services.setup.hardware.name} that processes one prompt at "
-            f"a time forms a chain of {' or '.join(map(str, numbers))} within {most:g} GPUs; allow larger instances"
-        )
-    single = np.arange(len(services))
-    rows, *columns = np.array(chains).T
-    ones = np.ones(single.size)
-    every = services.take(np.concatenate([single, rows.astype(np.intp)]))
-    return PoolLayouts(every, *(np.concatenate([ones, column]) for column in columns))
+#: Function that adds prefill chains (KV-Runahead) to prefill layouts.
+_WITH_CHAINS = "extras.papers.prompt_processes:with_chains"
 
 
 #: Prefill/decode groups of any layouts, up to 144 GPUs. Published groups have up to 320 GPUs (DeepSeek-V3's report,
@@ -359,7 +296,7 @@ def pools(
     layer_by_layer : bool
         See :class:`Pools`.
     chains : sequence of int
-        Numbers of instances in a prefill chain; see :func:`inference_econ.answers.disaggregated.pools.with_chains`.
+        Numbers of instances in a prefill chain; see :func:`inference_econ.extras.papers.prompt_processes.with_chains`.
     largest : float
         Maximum number of GPUs in a chain [1].
     groups : Groups
@@ -378,7 +315,7 @@ def pools(
             f"an answer of {requests.osl.mean:g} token needs no decode pool; give answers (osl) of 2 tokens or more"
         )
     prefill = _usable(reading)
-    prefill = with_chains(prefill, chains, largest) if chains else prefill
+    prefill = named(_WITH_CHAINS)(prefill, chains, largest) if chains else prefill
     return Pools(prefill, _usable(decoding), layer_by_layer, groups)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,53 +28,59 @@ _FILE = "trtllm-serve config"
 Written = tuple[dict[str, Any], dict[str, Any]]
 
 
-def written(
-    engine: LaunchEngine, service: Service, limits: InstanceLimits, served: Weights, role: Role = "both"
-) -> Written:
-    """Create the command-line options and the configuration file of an instance.
+@dataclass(frozen=True, slots=True)
+class InstanceRun:
+    """Instance for which the options of its engine are written."""
 
-    Parameters
-    ----------
-    engine : LaunchEngine
-        Engine that runs the instance.
-    service : Service
-        Instance.
-    limits : InstanceLimits
-        Launch limits of the instance.
-    served : Weights
-        Weights that the instance serves.
-    role : str
-        Role of the instance: aggregated, prefill or decode.
+    engine: LaunchEngine
+    """Engine that runs the instance."""
+    service: Service
+    """Predicted service of the instance."""
+    limits: InstanceLimits
+    """Launch limits of the instance."""
+    served: Weights
+    """Weights that the instance serves."""
+    role: Role = "both"
+    """Role of the instance: aggregated, prefill or decode."""
+
+    @property
+    def degrees(self) -> LaunchDegrees:
+        """Parallelism degrees of the instance."""
+        return LaunchDegrees.of(self.service)
+
+    def refused(self, problem: str, option: str) -> InputError:
+        """Create the error for degrees that the engine does not support."""
+        return InputError(f"{self.engine.label} has no {self.degrees.text}{problem}", option=option)
+
+
+def written(run: InstanceRun) -> Written:
+    """Create the command-line options and the configuration file of an instance.
 
     Raises
     ------
     InputError
         If the engine does not support the GPU, layout, format or speculation method.
     """
-    vendor, launch = service.setup.hardware.vendor, engine.launch
-    if vendor not in launch.vendors:
+    engine, service, setup = run.engine, run.service, run.service.setup
+    if setup.hardware.vendor not in engine.launch.vendors:
         raise InputError(
-            f"{engine.label} does not run on {service.setup.hardware.name}: it has {' and '.join(launch.vendors)}"
+            f"{engine.label} does not run on {setup.hardware.name}: it has {' and '.join(engine.launch.vendors)}"
         )
-    degrees = LaunchDegrees.of(service)
-    shared = groups_share_work(
-        catalog.engine(engine.name).at(engine.options.version), service.setup.model, service.setup.hardware.generation
-    )
-    if degrees.dp > 1 and not (has_experts(service.setup.model) or shared):
-        raise InputError(
-            f"{engine.label} has no {degrees.text} of a dense model: each of its data-parallel ranks is a full "
-            f"replica; use --dp 1, and the plan adds the replicas",
-            option="dp",
+    facts = catalog.engine(engine.name).at(engine.options.version)
+    shared = groups_share_work(facts, setup.model, setup.hardware.generation)
+    if run.degrees.dp > 1 and not (has_experts(setup.model) or shared):
+        raise run.refused(
+            " of a dense model: each of its data-parallel ranks is a full replica; use --dp 1, and the plan adds the "
+            "replicas",
+            "dp",
         )
-    formats = _format(engine, service, own_weights=served.own)
-    arguments, file = _TABLES[engine.name](engine, service, degrees, limits, served, formats)
-    of_role, file_of_role = _of_role(engine, role, limits)
-    arguments |= _turns(engine, service, limits, role)
-    options, keys = instance.told(engine, instance.priced(service, role), degrees.pp, service.speculation)
-    arguments, file = arguments | options, file | keys
-    for options, keys in (_kernels(engine, service), _adapters(engine, service.setup)):
+    _format(run)  # rejects weight formats that the engine cannot make
+    arguments, file = _TABLES[engine.name](run)
+    delayed = instance.told(engine, instance.priced(service, run.role), run.degrees.pp, service.speculation)
+    parts = (_turns(run), {}), delayed, _kernels(engine, service), _adapters(engine, setup), _of_role(run)
+    for options, keys in parts:
         arguments, file = arguments | options, file | keys
-    return {**arguments, **of_role}, {**file, **file_of_role}
+    return arguments, file
 
 
 def _kernels(engine: LaunchEngine, service: Service) -> Written:
@@ -120,8 +126,9 @@ def _adapters(engine: LaunchEngine, setup: Setup) -> Written:
     return {"--enable-lora": True, slots: wanted.loras, "--max-lora-rank": rank, **targets}, {}
 
 
-def _turns(engine: LaunchEngine, service: Service, limits: InstanceLimits, role: Role) -> dict[str, Any]:
+def _turns(run: InstanceRun) -> dict[str, Any]:
     """Options for two-batch overlap; empty unless the overlap speeds up full prefill or decode steps."""
+    engine, service, limits, role = run.engine, run.service, run.limits, run.role
     facts = ServingEngine(engine.name, catalog.engine(engine.name).at(engine.options.version))
     setup, plans = replace(service.setup, engines=(facts,)), service.plans
     whole = replace(setup, assumptions=setup.assumptions.changed({"network.two_batch_overlap": "never"}))
@@ -141,7 +148,7 @@ def _turns(engine: LaunchEngine, service: Service, limits: InstanceLimits, role:
     return {"--all2all-backend": backend, "--enable-dbo": True}
 
 
-def _of_role(engine: LaunchEngine, role: Role, limits: InstanceLimits) -> Written:
+def _of_role(run: InstanceRun) -> Written:
     """Options and configuration keys of a prefill instance or a decode instance; empty for an aggregated instance.
 
     Raises
@@ -149,6 +156,7 @@ def _of_role(engine: LaunchEngine, role: Role, limits: InstanceLimits) -> Writte
     InputError
         If the engine cannot transfer a KV cache between servers.
     """
+    engine, role = run.engine, run.role
     if role == "both":
         return {}, {}
     if engine.name == "vllm":
@@ -160,12 +168,12 @@ def _of_role(engine: LaunchEngine, role: Role, limits: InstanceLimits) -> Writte
         # Transfer buffers fit the longest request. Prefill runs without the overlap scheduler, which only speeds up
         # decoding.
         ahead = {"disable_overlap_scheduler": True} if role == "prefill" else {}
-        transfer = {"backend": "DEFAULT", "max_tokens_in_buffer": limits.tokens}
+        transfer = {"backend": "DEFAULT", "max_tokens_in_buffer": run.limits.tokens}
         return {}, {**ahead, "cache_transceiver_config": transfer}
     raise InputError(f"there are no servers of this engine that only {role}; use --aggregated")
 
 
-def _format(engine: LaunchEngine, service: Service, *, own_weights: bool) -> str | None:
+def _format(run: InstanceRun) -> str | None:
     """Value of the engine's option for the weight format; None if the checkpoint already has the requested format.
 
     Raises
@@ -173,9 +181,9 @@ def _format(engine: LaunchEngine, service: Service, *, own_weights: bool) -> str
     InputError
         If the engine cannot convert the published weights to this format.
     """
-    model, precision = service.setup.model, service.setup.precision
+    engine, model, precision = run.engine, run.service.setup.model, run.service.setup.precision
     published = Precision.of(model)
-    if own_weights or precision.of_weights == published.of_weights:
+    if run.served.own or precision.of_weights == published.of_weights:
         return None
     quantised = engine.launch.quantised_on_load
     if published.of_weights[0] in _WIDE and len(published.of_weights) == 1 and precision.weights in quantised:
@@ -188,7 +196,7 @@ def _format(engine: LaunchEngine, service: Service, *, own_weights: bool) -> str
     )
 
 
-def _cache(engine: LaunchEngine, service: Service) -> str:
+def _cache(run: InstanceRun) -> str:
     """Value of the engine's option for the KV-cache format.
 
     Raises
@@ -196,45 +204,39 @@ def _cache(engine: LaunchEngine, service: Service) -> str:
     InputError
         If the engine does not support the format.
     """
-    kv, names = service.setup.precision.kv, engine.launch.caches
+    kv, names = run.service.setup.precision.kv, run.engine.launch.caches
     if kv not in names:
-        raise InputError(f"{engine.label} has no cache in {kv}; it has: {', '.join(names)} (--kv)", option="kv")
+        raise InputError(f"{run.engine.label} has no cache in {kv}; it has: {', '.join(names)} (--kv)", option="kv")
     return names[kv]
 
 
-def _told_cache(engine: LaunchEngine, service: Service, served: Weights) -> str | None:
+def _told_cache(run: InstanceRun) -> str | None:
     """Value of the KV-cache option of vLLM and SGLang; None if their default ``auto`` gives the predicted format.
 
     If a quantized checkpoint includes KV-cache scales, ``auto`` would select a narrower format than predicted.
     """
-    cache = _cache(engine, service)
+    engine, cache = run.engine, _cache(run)
     if cache != "auto":
         return cache
-    if not served.own or service.setup.precision.weights in _WIDE:
+    if not run.served.own or run.service.setup.precision.weights in _WIDE:
         return None
     choices = engine.options.option(engine.launch.command, "--kv-cache-dtype").choices
     return _SIXTEEN_BITS if choices is None or _SIXTEEN_BITS in choices else None
 
 
-def _vllm(
-    engine: LaunchEngine,
-    service: Service,
-    degrees: LaunchDegrees,
-    limits: InstanceLimits,
-    served: Weights,
-    weights: str | None,
-) -> Written:
+def _vllm(run: InstanceRun) -> Written:
     """Options of vLLM. Full experts are distributed over all DP x TP ranks, or each expert is split over all ranks."""
+    engine, service, degrees, limits = run.engine, run.service, run.degrees, run.limits
     if degrees.ep not in (1, degrees.stage):
-        raise InputError(
-            f"{engine.label} has no {degrees.text}: its experts lie on all {degrees.stage} ranks of DP x TP or each is "
-            f"cut over them; use --ep {degrees.stage} or --ep 1",
-            option="ep",
+        raise run.refused(
+            f": its experts lie on all {degrees.stage} ranks of DP x TP or each is cut over them; use --ep "
+            f"{degrees.stage} or --ep 1",
+            "ep",
         )
     capturing = engine.first("--max-cudagraph-capture-size", "--cuda-graph-sizes")
     redundant = service.setup.assumptions.experts.redundant
     chosen: dict[str | None, Any] = {
-        "model_tag": served.model,
+        "model_tag": run.served.model,
         "--tensor-parallel-size": degrees.tp,
         "--pipeline-parallel-size": degrees.pp if degrees.pp > 1 else None,
         "--data-parallel-size": degrees.dp if degrees.dp > 1 else None,
@@ -242,21 +244,21 @@ def _vllm(
         "--enable-expert-parallel": degrees.ep > 1 or None,
         "--enable-eplb": bool(redundant) or None,
         "--eplb-config": {"num_redundant_experts": redundant} if redundant else None,
-        "--quantization": weights,
-        "--kv-cache-dtype": _told_cache(engine, service, served),
+        "--quantization": _format(run),
+        "--kv-cache-dtype": _told_cache(run),
         "--enable-prefix-caching": bool(service.requests.cached) or None,
         "--max-model-len": limits.tokens,
         "--max-num-seqs": limits.sequences,
         "--max-num-batched-tokens": limits.step_tokens,
         "--gpu-memory-utilization": _down(limits.room.usable / limits.room.total),
         capturing: _captured(limits.sequences) if limits.sequences > _VLLM_CAPTURES else None,
-        "--speculative-config": _vllm_speculation(engine, service, served),
+        "--speculative-config": _vllm_speculation(run),
     }
     return _given(chosen), {}
 
 
-def _vllm_speculation(engine: LaunchEngine, service: Service, served: Weights) -> dict[str, Any] | None:
-    speculation = service.speculation
+def _vllm_speculation(run: InstanceRun) -> dict[str, Any] | None:
+    speculation = run.service.speculation
     if speculation is None:
         return None
     length = {"num_speculative_tokens": speculation.longest}
@@ -265,22 +267,16 @@ def _vllm_speculation(engine: LaunchEngine, service: Service, served: Weights) -
     if speculation.proposer == "ngram":
         return {"method": "ngram", **length}
     method = "eagle3" if speculation.proposer == "eagle" else "draft_model"
-    return {"method": method, "model": _draft(engine, service, speculation, served), **length}
+    return {"method": method, "model": _draft(run, speculation), **length}
 
 
-def _sglang(
-    engine: LaunchEngine,
-    service: Service,
-    degrees: LaunchDegrees,
-    limits: InstanceLimits,
-    served: Weights,
-    weights: str | None,
-) -> Written:
+def _sglang(run: InstanceRun) -> Written:
     """Options of SGLang: ``--tp-size`` has all ranks of a stage, and attention DP divides them into groups."""
+    engine, service, degrees, limits = run.engine, run.service, run.degrees, run.limits
     capturing = engine.first("--cuda-graph-max-bs-decode", "--cuda-graph-max-bs")
     redundant = service.setup.assumptions.experts.redundant
     chosen: dict[str | None, Any] = {
-        "--model-path": served.model,
+        "--model-path": run.served.model,
         "--tp-size": degrees.stage,
         "--pp-size": degrees.pp if degrees.pp > 1 else None,
         "--dp-size": degrees.dp if degrees.dp > 1 else None,
@@ -289,24 +285,24 @@ def _sglang(
         "--dcp-size": degrees.dcp if degrees.dcp > 1 else None,
         "--enable-eplb": bool(redundant) or None,
         "--ep-num-redundant-experts": redundant or None,
-        "--quantization": weights,
-        "--kv-cache-dtype": _told_cache(engine, service, served),
+        "--quantization": _format(run),
+        "--kv-cache-dtype": _told_cache(run),
         "--context-length": limits.tokens,
         "--max-running-requests": limits.sequences * degrees.dp,
         "--chunked-prefill-size": limits.step_tokens * degrees.dp,
         "--mem-fraction-static": _down((limits.room.weights + limits.room.cache) / limits.room.total),
         capturing: _captured(limits.sequences),
-        **_sglang_speculation(engine, service, served),
+        **_sglang_speculation(run),
     }
     return _given(chosen), {}
 
 
-def _sglang_speculation(engine: LaunchEngine, service: Service, served: Weights) -> dict[str | None, Any]:
-    speculation = service.speculation
+def _sglang_speculation(run: InstanceRun) -> dict[str | None, Any]:
+    speculation = run.service.speculation
     if speculation is None:
         return {}
     algorithm = _SGLANG_ALGORITHMS[speculation.proposer]
-    draft = _draft(engine, service, speculation, served) if speculation.proposer in ("draft", "eagle") else None
+    draft = _draft(run, speculation) if speculation.proposer in ("draft", "eagle") else None
     return {
         "--speculative-algorithm": algorithm,
         "--speculative-draft-model-path": draft,
@@ -325,27 +321,17 @@ _SGLANG_ALGORITHMS: Mapping[ProposerName, str] = {
 }
 
 
-def _trtllm(
-    engine: LaunchEngine,
-    service: Service,
-    degrees: LaunchDegrees,
-    limits: InstanceLimits,
-    served: Weights,
-    weights: str | None,
-) -> Written:
-    """Options of TensorRT-LLM.
-
-    Attention is split over all ranks of a pipeline stage, or runs data-parallel on each rank.
-    """
-    del weights  # TensorRT-LLM does not quantize at load time
+def _trtllm(run: InstanceRun) -> Written:
+    """Options of TensorRT-LLM: attention is split over all ranks of a stage, or not split."""
+    engine, service, degrees, limits = run.engine, run.service, run.degrees, run.limits
     if degrees.dp > 1 and degrees.tp > 1:
-        raise InputError(
-            f"{engine.label} has no {degrees.text}: its attention is cut over all {degrees.stage} ranks or over none; "
-            f"ask again with --tp {degrees.stage} --dp 1 or --tp 1 --dp {degrees.stage}",
-            option="tp",
+        raise run.refused(
+            f": its attention is cut over all {degrees.stage} ranks or over none; ask again with --tp {degrees.stage} "
+            f"--dp 1 or --tp 1 --dp {degrees.stage}",
+            "tp",
         )
     if degrees.dcp > 1:
-        raise InputError(f"{engine.label} has no {degrees.text}; remove --dcp", option="dcp")
+        raise run.refused("; remove --dcp", "dcp")
     if service.setup.assumptions.experts.redundant:
         raise InputError(
             f"{engine.label} reads the placement of redundant experts from a separate file (moe_config.load_balancer), "
@@ -360,7 +346,7 @@ def _trtllm(
         )
     left = limits.room.total - limits.room.weights - limits.room.workspace
     chosen: dict[str | None, Any] = {
-        "model": served.model,
+        "model": run.served.model,
         "--tp_size": degrees.stage,
         "--pp_size": degrees.pp if degrees.pp > 1 else None,
         "--ep_size": degrees.ep if degrees.ep > 1 else None,
@@ -374,15 +360,13 @@ def _trtllm(
         "enable_chunked_prefill": True,
         "cuda_graph_config": {"enable_padding": True, "max_batch_size": limits.sequences},
         "kv_cache_config": {
-            "dtype": _cache(engine, service),
+            "dtype": _cache(run),
             **({"enable_block_reuse": True} if service.requests.cached else {}),
         },
     }
     if service.speculation is not None:
         kind, length = _TRTLLM_DECODING[service.speculation.proposer]
-        head = (
-            {"speculative_model_dir": _draft(engine, service, service.speculation, served)} if kind == "Eagle" else {}
-        )
+        head = {"speculative_model_dir": _draft(run, service.speculation)} if kind == "Eagle" else {}
         file["speculative_config"] = {"decoding_type": kind, length: service.speculation.longest, **head}
     return _given(chosen), file
 
@@ -395,27 +379,13 @@ _TRTLLM_DECODING = {
 }
 
 
-def _llama_cpp(
-    engine: LaunchEngine,
-    service: Service,
-    degrees: LaunchDegrees,
-    limits: InstanceLimits,
-    served: Weights,
-    weights: str | None,
-) -> Written:
-    """Options of llama-server, which splits layers or tensors of a GGUF file over GPUs.
-
-    All requests share one KV cache.
-    """
-    del weights  # llama.cpp does not quantize at load time
-    _check_plain(engine, service, degrees)
+def _llama_cpp(run: InstanceRun) -> Written:
+    """Options of llama-server, which splits layers or tensors of a GGUF file over GPUs. Requests share one cache."""
+    service, degrees, limits = run.service, run.degrees, run.limits
+    _check_plain(run)
     if degrees.ep > 1 or (degrees.tp > 1 and degrees.pp > 1):
-        raise InputError(
-            f"{engine.label} has no {degrees.text}: it cuts layers or tensors, not both; use --tp 1 or "
-            "--pp 1, and --ep 1",
-            option="tp",
-        )
-    model, room, cache = served.model, limits.room, _cache(engine, service)
+        raise run.refused(": it cuts layers or tensors, not both; use --tp 1 or --pp 1, and --ep 1", "tp")
+    model, room, cache = run.served.model, limits.room, _cache(run)
     file = model.endswith(".gguf")
     tag = "F16" if service.setup.precision.experts == "fp16" else service.setup.precision.experts.upper()
     held = math.floor(room.cache / room.request * limits.tokens)
@@ -435,36 +405,26 @@ def _llama_cpp(
     return _given(chosen), {}
 
 
-def _mlx(
-    engine: LaunchEngine,
-    service: Service,
-    degrees: LaunchDegrees,
-    limits: InstanceLimits,
-    served: Weights,
-    weights: str | None,
-) -> Written:
-    """Options of mlx_lm.server, which runs on one Mac and allocates KV caches on demand."""
-    del weights  # MLX does not quantize at load time
-    _check_plain(engine, service, degrees)
-    if service.accelerators > 1:
-        raise InputError(f"{engine.label} is started on one Mac here, got {degrees.text}", option="tp")
-    return {
-        "--model": served.model,
-        "--decode-concurrency": limits.sequences,
-        "--prefill-step-size": limits.step_tokens,
-    }, {}
+def _mlx(run: InstanceRun) -> Written:
+    """Options of mlx_lm.server: one Mac, and caches that grow on demand."""
+    _check_plain(run)
+    if run.service.accelerators > 1:
+        raise InputError(f"{run.engine.label} is started on one Mac here, got {run.degrees.text}", option="tp")
+    limits = run.limits
+    steps = {"--decode-concurrency": limits.sequences, "--prefill-step-size": limits.step_tokens}
+    return {"--model": run.served.model, **steps}, {}
 
 
-def _check_plain(engine: LaunchEngine, service: Service, degrees: LaunchDegrees) -> None:
+def _check_plain(run: InstanceRun) -> None:
     """Reject speculation and decode-context parallelism for engines that cannot be launched with them."""
-    if service.speculation is not None or degrees.dcp > 1:
+    if run.service.speculation is not None or run.degrees.dcp > 1:
         raise InputError(
-            f"{engine.label} is started without speculation and --dcp here; use --no-speculation",
+            f"{run.engine.label} is started without speculation and --dcp here; use --no-speculation",
             option="speculation",
         )
 
 
-def _draft(engine: LaunchEngine, service: Service, speculation: Speculation, served: Weights) -> str:
+def _draft(run: InstanceRun, speculation: Speculation) -> str:
     """Hugging Face id or path of the draft model or EAGLE head.
 
     Raises
@@ -472,9 +432,9 @@ def _draft(engine: LaunchEngine, service: Service, speculation: Speculation, ser
     InputError
         If the model has no draft weights, or their location is unknown.
     """
-    draft, setup = speculation.model, service.setup
-    if served.draft is not None:
-        return served.draft
+    engine, draft, setup = run.engine, speculation.model, run.service.setup
+    if run.served.draft is not None:
+        return run.served.draft
     if draft is None:
         head = head_of(engine.name, setup.model, setup.hardware, setup.precision) or setup.model.checkpoint("eagle")
         if head is None:
@@ -509,12 +469,6 @@ def _given(chosen: dict[str | None, Any]) -> dict[str, Any]:
     return {name: value for name, value in chosen.items() if name is not None and value is not None}
 
 
-_TABLES: Mapping[
-    str, Callable[[LaunchEngine, Service, LaunchDegrees, InstanceLimits, Weights, str | None], Written]
-] = {
-    "vllm": _vllm,
-    "sglang": _sglang,
-    "trtllm": _trtllm,
-    "llama_cpp": _llama_cpp,
-    "mlx": _mlx,
-}
+_TABLES: Mapping[str, Callable[[InstanceRun], Written]] = {
+    "vllm": _vllm, "sglang": _sglang, "trtllm": _trtllm, "llama_cpp": _llama_cpp, "mlx": _mlx,
+}  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from inference_econ.answers.launching.arguments import written
+from inference_econ.answers.launching.arguments import InstanceRun, written
 from inference_econ.answers.launching.instance import (
     Instance,
     InstanceLimits,
@@ -548,7 +548,7 @@ def instances(
         held = part.service.slots
         service = replace(part.service, slots=min(held, held if part.slots is None else part.slots))
         limits = InstanceLimits.of(service, runner, part.role, longest)
-        arguments, file = written(runner, service, limits, served, part.role)
+        arguments, file = written(InstanceRun(runner, service, limits, served, part.role))
         instance = Instance(runner, service, served.model, limits, arguments, file, part.replicas, part.role)
         instance.check()
         made.append(instance)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -24,6 +24,8 @@ from inference_econ.answers.resource_limit import Means
 from inference_econ.answers.slo import FILLED, Targets, chances, promised_rates
 from inference_econ.engine import Setup, chip_power
 from inference_econ.errors import InputError
+from inference_econ.extras.agents.sessions import Session, Sessions, Usual, draw_sessions, usual
+from inference_econ.extras.agents.simulated_pools import Writing, simulate_apart
 from inference_econ.inputs import Requests, SessionSpec, TierSpec, catalog
 from inference_econ.inputs.catalog import Name
 from inference_econ.serving import (
@@ -33,13 +35,7 @@ from inference_econ.serving import (
     Server,
     Service,
     Services,
-    Session,
-    Sessions,
     Trace,
-    Usual,
-    Writing,
-    draw_sessions,
-    usual,
 )
 from inference_econ.serving.simulation import simulator
 
@@ -638,10 +634,11 @@ class PlayedGroup(PlayedInstance):
         """Simulate agents on several groups, with requests routed among all their instances."""
         (reading, writing), (readers, writers) = self.servers, self.instances
         service = self.pools.prefill.services.service(self.layouts[0])
-        return simulator.play(
-            service, reading, sessions, warm_up=warm_up, instances=readers * instances,
-            router=router, writing=replace(writing, instances=writers * instances),
+        run = partial(
+            simulate_apart, reading, replace(writing, instances=writers * instances),
+            warm_up=warm_up, instances=readers * instances, router=router,
         )  # fmt: skip
+        return simulator.with_cpu_time(service, sessions, run)
 
     @property
     def rates(self) -> tuple[float, float]:

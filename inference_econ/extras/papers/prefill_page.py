@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from inference_econ.answers.prompt_processes import Way
 from inference_econ.extras.papers.prefill import WAYS, PrefillWays, SharedPrompt, Stages
+from inference_econ.extras.papers.prompt_processes import Way
 from inference_econ.records.texts import amount, dollars
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries

@@ -77,6 +77,8 @@ class SweepPage(AnswerPage[Swept]):
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Chart of the cheapest deployment by row and speed, as colored tiles."""
+        from inference_econ.extras.sweeps.grid import Tile, TileGrid, grid_chart  # loads Altair
+
         swept, tiles = self.answer, []
         for best in swept.ordered():
             point = best.point
@@ -86,9 +88,9 @@ class SweepPage(AnswerPage[Swept]):
                 "tokens/s per user": f"{point['tokens_per_second_per_user']:.3g}",
                 "$/GPU-hour": f"{point['dollars_per_accelerator_hour']:.4g}",
             }
-            tiles.append(charts.Tile(best.row, f"{best.speed:g}", best.among, _marked(best), details))
+            tiles.append(Tile(best.row, f"{best.speed:g}", best.among, _marked(best), details))
         mark = "" if all(best.is_measured for best in swept.best) else "; * fitted to no measured server"
-        grid = charts.TileGrid(
+        grid = TileGrid(
             _heading(swept),
             f"tokens/s per user (at least); $ per million output tokens{mark}",
             swept.among,
@@ -96,7 +98,7 @@ class SweepPage(AnswerPage[Swept]):
             tuple(f"{speed:g}" for speed in swept.speeds),
             tuple(tiles),
         )
-        return {"cheapest": charts.grid_chart(grid)}
+        return {"cheapest": grid_chart(grid)}
 
     def question(self) -> str:
         """Title of the page."""

@@ -47,11 +47,23 @@ class UncertaintyPage(AnswerPage[Uncertainty]):
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Charts of intervals, probabilities and Sobol shares, and of the inputs to measure."""
+        from inference_econ.extras.uncertainty.bars import Bar, Bars, bar_chart, bar_layers  # loads Altair
+
         study, several = self.answer, len(self.answer.labels) > 1
         panels = charts.panels([band_plot(study), *([chance_plot(study)] if several else [])])
         if (explanation := explained(study)) is not None:
-            bars = share_bars(study, *explanation)
-            panels.append(charts.panel(charts.bar_layers(bars), bars.title))
+            name, shares = explanation
+            title = f"What the {name} at {study.speed:g} tokens/s depends on"
+            bars = {
+                variable.label: Bar(
+                    100 * shares.total[column],
+                    100 * shares.total_half_width[column],
+                    " alone, ".join(_share_cells(shares, column)) + " with others",
+                    max(100 * shares.first[column], 0.0),
+                )
+                for column, variable in enumerate(study.variables)
+            }
+            panels.append(charts.panel(bar_layers(Bars(title, "share of the variance [%]", bars)), title))
         question = "How certain are the costs and the choice?" if several else "How certain is the cost?"
         title = f"{question}\n{frontiers_title([series.present for series in study.series])}"
         drawn: dict[str, charts.AnyChart] = {"answer": charts.together(panels, title)}
@@ -61,11 +73,11 @@ class UncertaintyPage(AnswerPage[Uncertainty]):
                 for variable, knowledge in zip(study.variables, study.knowledge, strict=True)
             }
             known = {
-                name: charts.Bar(100 * estimate.value, 200 * estimate.standard_error, _points(estimate))
+                name: Bar(100 * estimate.value, 200 * estimate.standard_error, _points(estimate))
                 for name, estimate in {**worth, "all of them": study.all_known.mistakes}.items()
             }
             title = f"Which input should be measured before choosing?\nAt {study.speed:g} tokens/s per user"
-            drawn["knowledge"] = charts.bar_chart(charts.Bars(title, "wrong choices avoided, in 100", known))
+            drawn["knowledge"] = bar_chart(Bars(title, "wrong choices avoided, in 100", known))
         return drawn
 
     def question(self) -> str:
@@ -276,17 +288,3 @@ def chance_plot(study: Uncertainty) -> Plot:
     return Plot(
         "The cheapest", _SPEED, "samples of 100 in which it is the cheapest", tuple(lines), "", mark, from_zero=True
     )
-
-
-def share_bars(study: Uncertainty, name: str, shares: Shares) -> charts.Bars:
-    """Bars of total Sobol shares by input, with ticks at first-order shares."""
-    bars = {
-        variable.label: charts.Bar(
-            100 * shares.total[column],
-            100 * shares.total_half_width[column],
-            " alone, ".join(_share_cells(shares, column)) + " with others",
-            max(100 * shares.first[column], 0.0),
-        )
-        for column, variable in enumerate(study.variables)
-    }
-    return charts.Bars(f"What the {name} at {study.speed:g} tokens/s depends on", "share of the variance [%]", bars)

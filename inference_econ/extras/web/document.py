@@ -20,7 +20,7 @@ from inference_econ.records.texts import Amount
 from inference_econ.report import charts
 from inference_econ.report.headings import formats_title, price_label
 from inference_econ.report.page import Page, Pieces, Remarks, Table, is_numeric
-from inference_econ.report.picture import page_picture
+from inference_econ.report.pages import page_picture
 from inference_econ.report.questions import launch
 
 if TYPE_CHECKING:

@@ -244,7 +244,7 @@ def text(question: str, fields: Fields, answer: Answer) -> str:
 
 def _series(record: Mapping[str, Any], fields: Fields) -> Mapping[str, object]:
     """Frontier with selectable points and the initial speed, or the reason why no layout fits."""
-    from inference_econ.report.metrics import AXES
+    from inference_econ.report.speed_cost import AXES
 
     axis = AXES[fields.get("y", "cost")]
     points = [{**_point(point), "y": axis.factor * point[axis.field]} for point in record["points"]]
@@ -381,7 +381,7 @@ def choices(questions: Iterable[Command]) -> Mapping[str, Any]:
     """
     from inference_econ.inputs import catalog, economic_defaults
     from inference_econ.report import charts
-    from inference_econ.report.metrics import AXES
+    from inference_econ.report.speed_cost import AXES
 
     options = {question.name: question.asked for question in questions}
     words = {

@@ -1,13 +1,8 @@
 """What pages use; see ``__init__.py``."""
 
-from .bars import Bar as Bar
-from .bars import Bars as Bars
-from .bars import bar_chart as bar_chart
-from .bars import bar_layers as bar_layers
-from .frontier import frontier_chart as frontier_chart
-from .grid import Tile as Tile
-from .grid import TileGrid as TileGrid
-from .grid import grid_chart as grid_chart
+from .bars import tornado_chart as tornado_chart
+from .bars import waterfall_chart as waterfall_chart
+from .lines import frontier_chart as frontier_chart
 from .lines import line_chart as line_chart
 from .lines import line_charts as line_charts
 from .lines import panel as panel
@@ -23,5 +18,3 @@ from .output import write_chart as write_chart
 from .roofline import roofline as roofline
 from .roofline import roofline_chart as roofline_chart
 from .theme import config as config
-from .tornado import tornado_chart as tornado_chart
-from .waterfall import waterfall_chart as waterfall_chart

@@ -21,7 +21,6 @@ from inference_econ.report.charts.plot import Plot, PlotSeries
 from inference_econ.report.deployment_reader import expected_in_flight, parts_of_pools, refuse_chain
 from inference_econ.report.fields import Column, column, shows_intervals, view
 from inference_econ.report.headings import frontiers_title, subject_label
-from inference_econ.report.metrics import AXES
 from inference_econ.report.notes import (
     doubts,
     grounds,
@@ -33,7 +32,7 @@ from inference_econ.report.notes import (
 )
 from inference_econ.report.page import AnswerPage, Block, Pieces, Sketch, Table
 from inference_econ.report.service import pools_meaning, with_engines, with_recipes
-from inference_econ.report.speed_cost import AnyFront, between
+from inference_econ.report.speed_cost import AXES, AnyFront, between
 from inference_econ.search import Frontier, Metric, PlanTable
 
 #: Note on the points of decode steps.

@@ -22,14 +22,13 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import HBM, Dealing
 from inference_econ.serving.simulation.arrivals import (
     Counts,
+    Demand,
     Loop,
     Parts,
     Prefixes,
     Sent,
-    Sessions,
     SimulatedRequest,
     Stream,
-    feed_of,
     joined,
 )
 from inference_econ.serving.simulation.trace import Trace, trace
@@ -279,7 +278,7 @@ class Server:
 
 def simulate(
     server: Server,
-    requests: Stream | Loop | Sessions,
+    requests: Demand,
     *,
     warm_up: float = 0.1,
     cool_down: float = 0.05,
@@ -293,7 +292,7 @@ def simulate(
     ----------
     server : Server
         Configuration of every server.
-    requests : Stream, Loop or Sessions
+    requests : Demand
         Open-loop stream, closed loop, or sessions.
     warm_up, cool_down : float
         Shares of the requests that are not measured: the first and the last arrivals [1]. During these periods, the
@@ -327,7 +326,7 @@ def simulate(
 
     The first token of a request arrives when its prefill ends.
     """
-    measured = measured_requests(feed_of(requests).count, warm_up, cool_down)
+    measured = measured_requests(requests.feed().count, warm_up, cool_down)
     if instances < 1 or router not in get_args(Router):
         raise InputError(
             f"instances must be at least 1, and a router one of {', '.join(get_args(Router))}, got {instances} and "
@@ -335,7 +334,7 @@ def simulate(
         )
     # Most runs without shared prefixes never fill the KV-cache memory. These runs are first simulated without block
     # counts, which is faster.
-    apart = instances == 1 and not isinstance(requests, Sessions) and getattr(requests, "parts", None) is None
+    apart = instances == 1 and isinstance(requests, Stream | Loop) and requests.parts is None
     fleet = ServerFleet(replace(server, cache=None) if apart else server, requests, instances, router)
     fleet.play(stop_after)
     if apart and server.cache is not None and _may_run_out(fleet.engines[0], server.cache):
@@ -416,12 +415,12 @@ class ServerFleet:
     def __init__(
         self,
         server: Server,
-        requests: Stream | Loop | Sessions,
+        requests: Demand,
         instances: int,
         router: Router,
         kind: type[Engine] | None = None,
     ) -> None:
-        self.feed, self.router = feed_of(requests), router
+        self.feed, self.router = requests.feed(), router
         self.log = _Log(self.feed.count, 1 + len(server.tiers))
         #: Servers at which requests arrive, and all servers.
         self.engines = [(kind or Engine)(server, self) for _ in range(instances)]

@@ -6,8 +6,10 @@ import math
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import count as count_from
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -29,16 +31,14 @@ from inference_econ.serving.simulation.arrivals import (
     POISSON,
     ArrivalProcess,
     Counts,
+    Demand,
     LengthLaw,
-    Loop,
     Recorded,
-    Sessions,
     Stream,
     arrivals_of,
     draw,
 )
 from inference_econ.serving.simulation.arrivals import Parts as BlockParts
-from inference_econ.serving.simulation.disaggregated import Writing, simulate_apart
 from inference_econ.serving.simulation.events import KvCacheMemory, Router, Server, StepTimes, Tier, simulate
 from inference_econ.serving.simulation.trace import StepTable, Trace
 from inference_econ.serving.steady import decode_steps
@@ -463,14 +463,13 @@ def rehearsing(service: Service, count: int) -> Server:
 def play(
     service: Service,
     simulated: Server,
-    stream: Stream | Loop | Sessions,
+    stream: Demand,
     *,
     warm_up: float = 0.1,
     cool_down: float = 0.05,
     instances: int = 1,
     router: Router = "least_busy",
     stop_after: int | None = None,
-    writing: Writing | None = None,
 ) -> Trace:
     """Simulate requests on a service.
 
@@ -480,34 +479,30 @@ def play(
         Instance, with its layout and workload.
     simulated : Server
         Simulated server, from :func:`server` for this service.
-    stream : Stream, Loop or Sessions
+    stream : Demand
         Requests to simulate. Prompt lengths exclude cached tokens, except in sessions and in streams that list cache
         blocks. The CPU time per request delays the next request of a client or session.
     warm_up, cool_down : float
         Shares of the first and the last arrivals that are not measured [1].
     instances, router, stop_after
         See :func:`inference_econ.serving.simulation.events.simulate`.
-    writing : Writing, optional
-        Decode instances for disaggregated serving; by default, serving is aggregated.
 
     Returns
     -------
     Trace
         Latencies, including the CPU time per request.
     """
+    settings: dict[str, Any] = {"instances": instances, "router": router, "stop_after": stop_after}
+    run = partial(simulate, simulated, warm_up=warm_up, cool_down=cool_down, **settings)
+    return with_cpu_time(service, stream, run)
+
+
+def with_cpu_time(service: Service, stream: Demand, run: Callable[[Demand], Trace]) -> Trace:
+    """Run a simulation of a service, and add the CPU time per request to its latencies."""
     # If groups process several prompts at once, the prefill of a prompt takes longer than its share of instance time.
     apart = service.prefill_seconds - service.prefill_busy_seconds
-    setup, host, cached = service.setup, service.setup.assumptions.host, service.requests.cached
-    if isinstance(stream, Sessions):
-        pause = stream.pause_seconds + host.request_overhead
-        stream = replace(stream, pause_seconds=pause, said_token_seconds=host.cached_token_overhead)
-    elif isinstance(stream, Loop):
-        stream = replace(stream, pause_seconds=stream.pause_seconds + request_seconds(setup, cached))
-    shares = {"warm_up": warm_up, "cool_down": cool_down}
-    if writing is None:
-        seen = simulate(simulated, stream, **shares, instances=instances, router=router, stop_after=stop_after)
-    else:
-        seen = simulate_apart(simulated, writing, stream, **shares, instances=instances, router=router)
+    setup, cached = service.setup, service.requests.cached
+    seen = run(stream.delayed(setup, cached))
     waits = np.full(seen.ttft.shape, apart)
     if isinstance(stream, Stream):
         tokens_found = cached if stream.parts is None else sum(seen.found_tokens.values())

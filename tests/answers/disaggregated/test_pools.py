@@ -24,6 +24,7 @@ from inference_econ.answers.simplest import SIMPLER
 from inference_econ.answers.slo import FILLED, Targets
 from inference_econ.engine import Speculation, rounds
 from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.extras.servers.prediction.closed_loop import closed_loop
 from inference_econ.inputs import HardwareSpec, ProposerName, Requests, catalog
 from inference_econ.serving import Gamma, LengthSample, new_tokens
 from inference_econ.serving.simulation import simulator
@@ -248,7 +249,7 @@ def test_prompts_that_wait_are_read_together() -> None:
 
 def test_one_request_at_a_time_finds_nobody() -> None:
     both = few()
-    found = load.closed_loop(both, (0, 0), (1, 1), 1.0).load
+    found = closed_loop(both, (0, 0), (1, 1), 1.0).load
     fixed = float(both.first_token_seconds[0, 0])
     assert found.ttft_seconds["mean"] == pytest.approx(fixed)
     assert found.tpot_seconds["mean"] == pytest.approx(float(both.decode.step_seconds[0, 0]))
@@ -259,7 +260,7 @@ def test_one_request_at_a_time_finds_nobody() -> None:
 def test_a_closed_loop_is_the_stream_in_which_a_request_finds_the_others() -> None:
     both, steps, before = few(), few().requests.decode_steps, 0.0
     for concurrency in (2.0, 8.0, 64.0, 200.0):
-        found = load.closed_loop(both, (0, 0), (1, 2), concurrency).load
+        found = closed_loop(both, (0, 0), (1, 2), concurrency).load
         rate, ttft, tpot = found.requests_per_second, found.ttft_seconds["mean"], found.tpot_seconds["mean"]
         assert rate * (ttft + steps * tpot) == pytest.approx(concurrency - 1.0, rel=1e-9)
         stream = load.pools_under_load(both, (0, 0), (1, 2), rate).load
@@ -270,7 +271,7 @@ def test_a_closed_loop_is_the_stream_in_which_a_request_finds_the_others() -> No
 
 def test_more_requests_than_a_pool_completes_wait_for_it() -> None:
     both = few()
-    found = [load.closed_loop(both, (0, 0), (1, 8), concurrency).load for concurrency in (1000.0, 2000.0)]
+    found = [closed_loop(both, (0, 0), (1, 8), concurrency).load for concurrency in (1000.0, 2000.0)]
     most = float(load.prefill_rates(both, 0, 0, 1)[-1])
     assert [one.completed_per_second for one in found] == pytest.approx([most, most], rel=2e-3)
     waits = found[1].ttft_seconds["mean"] - found[0].ttft_seconds["mean"]

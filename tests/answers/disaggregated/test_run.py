@@ -9,9 +9,9 @@ import pytest
 
 from inference_econ._types import Array
 from inference_econ.answers.disaggregated import load
-from inference_econ.answers.disaggregated.load import PooledRun, played
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.errors import InputError
+from inference_econ.extras.servers.prediction.closed_loop import PooledRun, closed_loop, played
 from inference_econ.inputs import Requests, catalog
 from tests import asking
 
@@ -66,7 +66,7 @@ def test_a_long_run_is_the_closed_loop_of_the_steady_state() -> None:
     for concurrency in (4, 32, 128):
         found = run((1, 2), concurrency, 40 * concurrency, 0.5)
         later = slice(20 * concurrency, 35 * concurrency)
-        steady = load.closed_loop(few(), (0, 0), (1, 2), float(concurrency)).load
+        steady = closed_loop(few(), (0, 0), (1, 2), float(concurrency)).load
         assert np.mean(found.tpot[later]) == pytest.approx(steady.tpot_seconds["mean"], rel=0.05)
         request = np.mean(found.ttft[later] + STEPS * found.tpot[later])
         assert request == pytest.approx(steady.ttft_seconds["mean"] + STEPS * steady.tpot_seconds["mean"], rel=0.05)

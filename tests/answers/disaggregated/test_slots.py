@@ -11,10 +11,11 @@ import pytest
 
 from inference_econ.answers.disaggregated import load, size_pools
 from inference_econ.answers.disaggregated import size_pools as budget
-from inference_econ.answers.disaggregated.load import DisaggregationTerms, played
+from inference_econ.answers.disaggregated.load import DisaggregationTerms
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.resource_limit import Means
 from inference_econ.answers.slo import FILLED, Targets
+from inference_econ.extras.servers.prediction.closed_loop import closed_loop, played
 from inference_econ.inputs import Requests, catalog
 from inference_econ.report.service import slots_notes
 from tests import asking
@@ -92,7 +93,7 @@ def test_all_requests_of_a_closed_loop_are_in_it() -> None:
     """Little's law, with waits for a place in a batch: more requests than the only decode instance has slots for."""
     slots = decoder().slots
     for concurrency in (0.5 * slots, 1.5 * slots):
-        fleet = load.closed_loop(pools(), (0, 0), (40, 1), concurrency)
+        fleet = closed_loop(pools(), (0, 0), (40, 1), concurrency)
         inside = fleet.load.completed_per_second * fleet.load.e2e_seconds["mean"]
         assert inside == pytest.approx(concurrency, rel=1e-3)
     assert fleet.load.ttft_seconds["mean"] > 5.0 * float(pools().first_token_seconds[0, 0])

@@ -11,7 +11,7 @@ import pytest
 
 from inference_econ.answers.launching import instance as holding
 from inference_econ.answers.launching import plan
-from inference_econ.answers.launching.arguments import written
+from inference_econ.answers.launching.arguments import InstanceRun, written
 from inference_econ.answers.launching.instance import InstanceLimits, Weights
 from inference_econ.engine import Plans, Setup, Speculation
 from inference_econ.errors import InputError
@@ -33,7 +33,7 @@ def _service(setup: Setup, tp: int, dp: int, pp: int = 1, ep: int = 1, slots: in
 def _written(engine: str, service: Service, model: str = "m/x", **known: Any) -> dict[str, Any]:
     runner = plan.engine(engine)
     limits = InstanceLimits.of(service, runner, "both")
-    arguments, file = written(runner, service, limits, Weights(model, **known))
+    arguments, file = written(InstanceRun(runner, service, limits, Weights(model, **known)))
     return {**arguments, **file}
 
 
@@ -73,7 +73,7 @@ def test_turns_of_two_halves_are_started_where_they_were_priced(deepseek: Setup)
     assert "overlap" not in str(sorted(set(_written("trtllm", exchanging)) - {"disable_overlap_scheduler"}))
     runner = plan.engine("sglang")
     limits = InstanceLimits.of(exchanging, runner, "decode")
-    decoding, _ = written(runner, exchanging, limits, Weights("m/x"), "decode")
+    decoding, _ = written(InstanceRun(runner, exchanging, limits, Weights("m/x"), "decode"))
     assert "--enable-two-batch-overlap" not in decoding
 
 
@@ -174,7 +174,7 @@ def test_a_cache_of_16_bits_stays_so_beside_weights_that_bring_scales_for_anothe
     assert "--kv-cache-dtype" not in _written(engine, _service(llama, 1, 1))
     bare = plan.engine("sglang", "0.5.3")
     limits = InstanceLimits.of(narrow, bare, "both")
-    assert "--kv-cache-dtype" not in written(bare, narrow, limits, Weights("m/x", own=True))[0]
+    assert "--kv-cache-dtype" not in written(InstanceRun(bare, narrow, limits, Weights("m/x", own=True)))[0]
 
 
 @pytest.mark.rows
@@ -238,11 +238,11 @@ def test_kernels_that_a_version_has_not_are_not_asked_for() -> None:
     """AITER is an option of every recorded version of SGLang; a version without options is started without it."""
     service = _service(Setup.of("deepseek_v3", "mi355x", kv="fp8"), 8, 1)
     runner = plan.engine("sglang", "0.5.3")
-    arguments, _ = written(runner, service, InstanceLimits.of(service, runner, "both"), Weights("m/x"))
+    arguments, _ = written(InstanceRun(runner, service, InstanceLimits.of(service, runner, "both"), Weights("m/x")))
     assert arguments["--attention-backend"] == "aiter"
     options = runner.options.replace(commands={runner.launch.command: []}, sources={})
     bare = replace(runner, options=options)
-    arguments, _ = written(bare, service, InstanceLimits.of(service, runner, "both"), Weights("m/x"))
+    arguments, _ = written(InstanceRun(bare, service, InstanceLimits.of(service, runner, "both"), Weights("m/x")))
     assert "--attention-backend" not in arguments
 
 
@@ -294,4 +294,4 @@ def test_what_engines_of_desks_cannot_be_told(engine: str, degrees: list[int], m
     runner = plan.engine(engine)
     limits = InstanceLimits.of(service, runner, "prefill")
     with pytest.raises(InputError, match="no servers of this engine that only prefill; use --aggregated"):
-        written(runner, service, limits, Weights("m/x", own=True), "prefill")
+        written(InstanceRun(runner, service, limits, Weights("m/x", own=True), "prefill"))

@@ -21,11 +21,12 @@ from inference_econ.engine import Pins, Setup, Space, request_seconds
 from inference_econ.errors import InputError, NothingFitsError, TooMuchError
 from inference_econ.extras.agents import simulation as agent_play
 from inference_econ.extras.agents.agents import AgentLot, Agents
+from inference_econ.extras.agents.sessions import Sessions, draw_sessions
 from inference_econ.extras.agents.simulation import AgentDeployment
 from inference_econ.extras.fleets.capacity_blocks import Way
 from inference_econ.extras.fleets.day import PooledDay
 from inference_econ.inputs import Length, Requests, SessionSpec, Step, catalog
-from inference_econ.serving import Sessions, Trace, draw_sessions
+from inference_econ.serving import Trace
 from inference_econ.serving.simulation.events import KvCacheMemory, Server, StepTimes, simulate
 
 #: Of aarora79/agentic-coding-harness-benchmarks, performance-summary.json, where they are fullest before the knee:

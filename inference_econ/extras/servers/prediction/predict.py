@@ -18,19 +18,12 @@ import numpy as np
 from inference_econ import engine, inputs
 from inference_econ._types import Array
 from inference_econ.answers.disaggregated import pools as disaggregated
-from inference_econ.answers.disaggregated.load import (
-    closed_loop as closed_loop_predict,
-)
-from inference_econ.answers.disaggregated.load import (
-    played as played_predict,
-)
-from inference_econ.answers.disaggregated.load import (
-    pools_under_load,
-)
+from inference_econ.answers.disaggregated.load import pools_under_load
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.engine import Plans, Setup, Speculation, has_experts, indivisible, needed_memory, precision_on
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.extras.servers.measurements import FULL_LOADS, Measurement, RecordedPool, is_number
+from inference_econ.extras.servers.prediction import closed_loop as constant
 from inference_econ.formulas.speculation import expected_tokens_by_position
 from inference_econ.inputs import Assumptions, catalog
 from inference_econ.inputs.units import integer
@@ -922,7 +915,7 @@ def _disaggregated(rows: Sequence[Measurement], assumptions: Assumptions) -> lis
                 load = pools_under_load(pools, (0, 0), instances, row.requests_per_second).load
             else:
                 assert row.concurrency is not None
-                load = closed_loop_predict(pools, (0, 0), instances, row.concurrency).load
+                load = constant.closed_loop(pools, (0, 0), instances, row.concurrency).load
             which = "p50" if row.load == "rate" and row.statistic == "median" else "mean"
             ttft, tpot, rate = load.ttft_seconds[which], load.tpot_seconds[which], load.completed_per_second
         else:
@@ -930,7 +923,7 @@ def _disaggregated(rows: Sequence[Measurement], assumptions: Assumptions) -> lis
             # In the run, the first requests all arrive simultaneously.
             steps = decode_steps(requests, row.spread or 0.0, max(round(row.requests), 1))
             together, host = max(round(row.concurrency), 1), pools.prefill.setup.assumptions.host
-            run = played_predict(pools, (0, 0), instances, together, steps)
+            run = constant.played(pools, (0, 0), instances, together, steps)
             # Inside a link domain, pools need no connection setup.
             connects = row.accelerators > pools.prefill.setup.hardware.link_domain
             ttfts = run.ttft.copy()

@@ -10,10 +10,11 @@ from functools import cache
 import numpy as np
 import pytest
 
-from inference_econ.answers.disaggregated.load import closed_loop, played, pools_under_load
+from inference_econ.answers.disaggregated.load import pools_under_load
 from inference_econ.extras.servers import Measurement, measurements
 from inference_econ.extras.servers.measurements import FULL_LOADS
 from inference_econ.extras.servers.prediction import predict as deployed
+from inference_econ.extras.servers.prediction.closed_loop import closed_loop, played
 from inference_econ.extras.servers.prediction.predict import Prediction, predict
 from inference_econ.extras.servers.validation.servers import of_hardware
 from inference_econ.inputs import Assumptions, catalog

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference_econ.errors import InputError
+from inference_econ.extras.agents.sessions import SessionFeed, Sessions, draw_sessions, usual
 from inference_econ.inputs import SessionSpec, Step
 from inference_econ.serving.simulation import simulator
-from inference_econ.serving.simulation.arrivals import Loop, SessionFeed, Sessions, Stream, draw_sessions, usual
+from inference_econ.serving.simulation.arrivals import Loop, Stream
 from inference_econ.serving.simulation.events import KvCacheMemory, Server, StepTimes, Tier, simulate
 from tests.offered import service_of
 

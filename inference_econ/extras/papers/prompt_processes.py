@@ -6,18 +6,21 @@ prefills some tokens of the prompt, then sends the KV cache of all earlier token
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
+from inference_econ import _work
 from inference_econ._types import Array
-from inference_econ.engine import Plans, Setup
+from inference_econ.answers.disaggregated.pools import PoolLayouts
+from inference_econ.engine import Plans, Setup, prompts_together
 from inference_econ.engine import shared_prompt as engine
 from inference_econ.engine.shared_prompt import PromptPart
-from inference_econ.errors import InputError
+from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import kv_runahead
 from inference_econ.inputs import Free
 
@@ -356,3 +359,69 @@ def _whole_tokens(parts: Array) -> tuple[int, ...]:
     """Round the tokens of each process to integers, and keep their sum."""
     ends = np.rint(np.cumsum(parts)).astype(int)
     return tuple(int(part) for part in np.diff(ends, prepend=0))
+
+
+#: Largest number of instances in a prefill chain [1]. Search time per layout, and per instance of a chain [s].
+_LONGEST, _TABLE_SECONDS, _PROCESS_SECONDS = 64, 0.6, 0.05
+
+
+def with_chains(pool: PoolLayouts, numbers: Sequence[int], largest: float = math.inf) -> PoolLayouts:
+    """Add prefill chains (KV-Runahead) to prefill layouts.
+
+    The instances of a chain prefill successive parts of the same prompt.
+
+    Parameters
+    ----------
+    pool : PoolLayouts
+        Prefill layouts.
+    numbers : sequence of int
+        Numbers of instances per chain [1]; all instances of a chain have the same layout and kind of GPU.
+    largest : float
+        Maximum number of GPUs in a chain [1].
+
+    Returns
+    -------
+    PoolLayouts
+        The given layouts, followed by the chains of these layouts. A chain is treated as one instance with the GPUs of
+        all its members. :class:`PrefillChain` computes the times of a prompt in the chain and in its busiest member.
+        The members of a chain may process different prompts at the same time. The last member sends the whole KV cache
+        to a decode instance.
+
+    Raises
+    ------
+    InputError
+        If a number of instances is out of range, or the model stores no KV cache.
+    NothingFitsError
+        If no layout can be a member of a chain.
+    """
+    services = pool.services
+    tokens, cached = round(services.requests.new_tokens), float(services.requests.cached)
+    for number in numbers:
+        if not 2 <= number <= _LONGEST:
+            raise InputError(f"a chain has from 2 to {_LONGEST} processes, got {number}", option="prefill_chain")
+        if tokens < number:
+            raise InputError(f"a prompt of {tokens} tokens has no token for each of {number} processes")
+    check_kept(services.setup)
+    plans, slots, whole = services.plans, services.slots, read_whole(services.setup)
+    alone = np.broadcast_to((prompts_together(services.setup, plans) == 1.0) & (plans.pp == 1.0), slots.shape)
+    seconds = alone.sum() * (_TABLE_SECONDS + _PROCESS_SECONDS * sum(numbers))
+    _work.check(f"{alone.sum() * len(numbers):,} chains", seconds=float(seconds), smaller="prefill_chain")
+    most = min(largest, services.setup.most_linked or math.inf)
+    chains: list[tuple[float, ...]] = []
+    for index in np.flatnonzero(alone).tolist():
+        processes = Processes.of(whole, plans.at((np.array([index]),)), float(tokens), cached)
+        once = processes.alone(tokens).seconds
+        for chain in (PrefillChain(((processes, number),)) for number in numbers if number * processes.chips <= most):
+            way = chain.searched(tokens)
+            busiest = chain.busiest_seconds(way.parts)
+            chains.append((index, chain.processes, way.seconds / once, busiest / once))
+    if not chains:
+        raise NothingFitsError(
+            f"no layout of {services.setup.model.name} on {services.setup.hardware.name} that processes one prompt at "
+            f"a time forms a chain of {' or '.join(map(str, numbers))} within {most:g} GPUs; allow larger instances"
+        )
+    single = np.arange(len(services))
+    rows, *columns = np.array(chains).T
+    ones = np.ones(single.size)
+    every = services.take(np.concatenate([single, rows.astype(np.intp)]))
+    return PoolLayouts(every, *(np.concatenate([ones, column]) for column in columns))

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from inference_econ.errors import InputError
-from inference_econ.serving.simulation.arrivals import Loop, Sessions, Stream, Turn
-from inference_econ.serving.simulation.disaggregated import Writing, simulate_apart
+from inference_econ.extras.agents.sessions import Sessions, Turn
+from inference_econ.extras.agents.simulated_pools import Writing, simulate_apart
+from inference_econ.serving.simulation.arrivals import Loop, Stream
 from inference_econ.serving.simulation.events import KvCacheMemory, Server, StepTimes, simulate
 
 #: A millisecond per token of a prompt, and ten per step however many decode.

@@ -15,7 +15,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 
 from inference_econ.errors import InputError
-from inference_econ.serving.simulation.arrivals import Loop, Sessions, Stream, feed_of
+from inference_econ.serving.simulation.arrivals import Demand
 from inference_econ.serving.simulation.events import Engine, Router, Server, ServerFleet, measured_requests, requests_of
 from inference_econ.serving.simulation.trace import Trace
 
@@ -55,7 +55,7 @@ class Writing:
 def simulate_apart(
     server: Server,
     writing: Writing,
-    requests: Stream | Loop | Sessions,
+    requests: Demand,
     *,
     warm_up: float = 0.1,
     cool_down: float = 0.05,
@@ -86,7 +86,7 @@ def simulate_apart(
     """
     if instances < 1:
         raise InputError(f"instances that read must be at least 1, got {instances}")
-    measured = measured_requests(feed_of(requests).count, warm_up, cool_down)
+    measured = measured_requests(requests.feed().count, warm_up, cool_down)
     if server.cache is not None:
         # Prefill instances reserve no memory for outputs.
         server = replace(server, cache=replace(server.cache, own_answer=0.0, other_answers=0.0))
@@ -98,9 +98,7 @@ def simulate_apart(
 class _Pools(ServerFleet):
     """Simulated prefill instances, which receive the requests, and decode instances."""
 
-    def __init__(
-        self, server: Server, writing: Writing, requests: Stream | Loop | Sessions, instances: int, router: Router
-    ) -> None:
+    def __init__(self, server: Server, writing: Writing, requests: Demand, instances: int, router: Router) -> None:
         super().__init__(server, requests, instances, router, _Reader)
         self.writing = writing
         self.writers = [_Writer(writing.server, self) for _ in range(writing.instances)]
