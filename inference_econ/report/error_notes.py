@@ -76,7 +76,8 @@ def interval_sentences(instances: Instances, quantities: Sequence[inputs.Quantit
     for quantity, (likely, errors) in known_errors(instances, quantities).items():
         own, bias = errors.spread.own, errors.spread.bias
         rows = f"{errors.spread.rows:,} measurements"
-        rows = rows if own is None else f"{own:,} measurements and {rows} of similar servers"
+        if own is not None:
+            rows = f"the measurements ({own:,} of this profile, {errors.spread.rows:,} of similar servers)"
         if WITHOUT[errors.unlike] not in without:
             without.append(WITHOUT[errors.unlike])
         median = f" (median {_offset(math.exp(bias))})" if abs(bias) >= _BIAS else ""

@@ -97,9 +97,9 @@ class ExponentsPage(AnswerPage[RevealedExponents]):
             f"{len(records)} API offers."
         ]
         why = (
-            "Each buyer chooses the API offer with the largest speed^a / price (equation 45 of the study). A buyer "
-            "with a large exponent a values speed more than a low price. For an offer with exponent 'none', another "
-            "offer is better at every a.",
+            "Each buyer chooses the API offer with the largest speed^a / price (equation 45 of the study). If "
+            "the exponent a is large, the buyer prefers speed to a low price. For an offer with exponent 'none', "
+            "another offer is better at every a.",
         )
         exponents = ("exponent a", [_words(low, high) for low, high in self.answer.pairs])
         columns = ("offer", "tokens_per_second", "dollars_per_million_tokens", exponents)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from inference_econ.extras.papers.claim_kinds import Published, Reading
+from inference_econ.extras.papers.claim_kinds import Published
 from inference_econ.extras.papers.claims import BASES, Finding, Ledger
 from inference_econ.records.plain import attributes
 from inference_econ.records.sources import UsedSource, source_records
@@ -98,24 +98,12 @@ def _numbers(finding: Finding) -> tuple[str, ...]:
 
 
 def _sentence(finding: Finding) -> str:
-    """Sentence on a claim, its place in the publication, its settings, and the reason for its verdict."""
+    """Sentence on a claim, its place in the publication, and the reason for its verdict."""
     claim = finding.claim
     text = f"{claim.id} ({claim.where}): {claim.claim}"
     text += f" The tolerance is {100 * claim.tolerance:g} %." if claim.tolerance else ""
-    readings = [getattr(claim.measure, name) for name in ("of", "over") if hasattr(claim.measure, name)]
-    text += f" Computed value: {', divided by '.join(map(_settings, readings))}."
     missing = "".join(f" Under {basis}: {why}." for basis, why in finding.missing.items())
     return f"{text}{f' {claim.why}' if claim.why else ''}{missing}"
-
-
-def _settings(reading: Reading) -> str:
-    """Quantity, and in parentheses its settings that differ from the basis."""
-    given = reading.model_dump(exclude_unset=True, exclude={"kind"})
-    given |= given.pop("settings", {})
-    texts = {name: ", ".join(map(str, value)) if isinstance(value, tuple) else value for name, value in given.items()}
-    quantity_read = str(texts.pop("read", "formula"))
-    settings = ", ".join(f"{name} {'published' if value is None else value}" for name, value in texts.items())
-    return f"{quantity_read} ({settings})" if settings else quantity_read
 
 
 def _counted(findings: Sequence[Finding]) -> tuple[str, ...]:
