@@ -235,7 +235,7 @@ class ClickCommand(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the help of all options, or of the most important options.
 
-        Options that only this command has come first.
+        Options of this command alone are first.
         """
         options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
         # The help option is not in the tables.
