@@ -37,6 +37,9 @@ from inference_econ.serving.prefill_interference import (
     waits,
 )
 
+#: Ratio of two throughputs above which they count as equal [1].
+_EQUAL = 0.99
+
 
 @dataclass(frozen=True, slots=True)
 class Steady:
@@ -204,10 +207,13 @@ class Steady:
     def or_better(self, other: Steady, possible: npt.NDArray[np.bool_]) -> Steady:
         """Replace states by the states ``other``, where these complete more requests at the same batch.
 
-        Batches ascend along the last axis. Replacement starts at the first batch with a higher throughput. States at
-        larger batches are also replaced, because a server would not change its schedule back.
+        Of two states with nearly equal throughput, the state with the lower TTFT is better. Batches ascend along the
+        last axis. Replacement starts at the first batch with a better state. States at larger batches are also
+        replaced, because a server would not change its schedule back.
         """
-        better = possible & (other.requests_per_second > self.requests_per_second)
+        rate, other_rate = self.requests_per_second, other.requests_per_second
+        sooner = (other_rate > _EQUAL * rate) & (other.ttft_seconds < self.ttft_seconds)
+        better = possible & ((other_rate > rate) | sooner)
         better = np.logical_or.accumulate(better, axis=-1)
         return self._mapped(lambda values, others: np.asarray(np.where(better, others, values)), other)
 

@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from inference_econ.engine import Plans, Setup, fastest_cut, prompts_together, saved_seconds, shared_steps
@@ -89,6 +89,7 @@ def test_more_in_flight_is_slower_for_each_and_quicker_for_all(
 
 
 @settings(max_examples=20, deadline=None)
+@example("deepseek_v2", (8, 4, 1, 8), [8_193, 9_517], 259.0, "serving.prefill_chunk=8192")
 @given(models, layouts, st.lists(prompts, min_size=2, max_size=2), batches, chunks)
 def test_longer_prompts_take_longer(
     model: str, layout: tuple[int, int, int, int], lengths: list[int], batch: float, chunk: str
