@@ -353,8 +353,8 @@ class Plan(NamedTuple):
 
     @property
     def gap(self) -> float:
-        """Relative gap between the cost of the plan and its lower bound [1]."""
-        return max(1.0 - self.bound / self.dollars, 0.0) if self.dollars else 0.0
+        """Relative gap between the cost of the plan and its lower bound, at least the gap that ends the search [1]."""
+        return max(1.0 - self.bound / self.dollars, _GAP) if self.dollars else 0.0
 
 
 def spot_share_up(lot: CapacityBlock, elasticity: Elasticity) -> float:

@@ -48,7 +48,7 @@ class FleetPage(AnswerPage[DayOfFleet]):
                 *(f"Left out: {reason}." for reason in answer.left_out),
             ),
             why=(
-                f"The planned fleet costs at most {_percent(answer.plan.gap)}% more than the cheapest fleet that could "
+                f"The planned fleet costs at most {100 * answer.plan.gap:.2g}% more than the cheapest fleet that could "
                 "serve this load profile.",
                 f"{RENTAL_UNITS} 'rental units': their smallest and largest number in any hour.",
                 *lot_prices(answer.lots),
@@ -166,11 +166,6 @@ def _steps(label: str, values: Iterable[float]) -> PlotSeries:
     levels = [float(value) for value in values]
     x = [float(end) for hour in range(len(levels)) for end in (hour, hour + 1)]
     return PlotSeries(label, x, [value for value in levels for _ in range(2)])
-
-
-def _percent(share: float) -> str:
-    """Percentage with two digits. Shares as small as rounding errors of the solver are shown as 0."""
-    return f"{100 * share:.2g}" if share > 1e-6 else "0"
 
 
 def _range(counts: Sequence[int]) -> str:
