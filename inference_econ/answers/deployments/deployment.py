@@ -1,4 +1,4 @@
-"""Deployment under its load, aggregated or disaggregated, and its capacity above that load."""
+"""A deployment under its load, aggregated or disaggregated, and its capacity above that load."""
 
 from __future__ import annotations
 

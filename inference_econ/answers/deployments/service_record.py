@@ -1,4 +1,4 @@
-"""Records of services and of disaggregated deployments under load."""
+"""Services and disaggregated deployments under load as plain data for records."""
 
 from __future__ import annotations
 

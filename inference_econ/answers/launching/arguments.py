@@ -77,8 +77,8 @@ def written(run: InstanceRun) -> Written:
     _format(run)  # rejects weight formats that the engine cannot make
     arguments, file = _TABLES[engine.name](run)
     delayed = instance.told(engine, instance.priced(service, run.role), run.degrees.pp, service.speculation)
-    parts = (_turns(run), {}), delayed, _kernels(engine, service), _adapters(engine, setup), _of_role(run)
-    for options, keys in parts:
+    turns: Written = _turns(run), {}
+    for options, keys in (turns, delayed, _kernels(engine, service), _adapters(engine, setup), _of_role(run)):
         arguments, file = arguments | options, file | keys
     return arguments, file
 
@@ -322,7 +322,10 @@ _SGLANG_ALGORITHMS: Mapping[ProposerName, str] = {
 
 
 def _trtllm(run: InstanceRun) -> Written:
-    """Options of TensorRT-LLM: attention is split over all ranks of a stage, or not split."""
+    """Options of TensorRT-LLM, which does not quantize at load time.
+
+    Attention is split over all ranks of a pipeline stage, or runs data-parallel on each rank.
+    """
     engine, service, degrees, limits = run.engine, run.service, run.degrees, run.limits
     if degrees.dp > 1 and degrees.tp > 1:
         raise run.refused(
@@ -380,7 +383,10 @@ _TRTLLM_DECODING = {
 
 
 def _llama_cpp(run: InstanceRun) -> Written:
-    """Options of llama-server, which splits layers or tensors of a GGUF file over GPUs. Requests share one cache."""
+    """Options of llama-server, which splits layers or tensors of a GGUF file over GPUs.
+
+    All requests share one KV cache.
+    """
     service, degrees, limits = run.service, run.degrees, run.limits
     _check_plain(run)
     if degrees.ep > 1 or (degrees.tp > 1 and degrees.pp > 1):
@@ -406,7 +412,7 @@ def _llama_cpp(run: InstanceRun) -> Written:
 
 
 def _mlx(run: InstanceRun) -> Written:
-    """Options of mlx_lm.server: one Mac, and caches that grow on demand."""
+    """Options of mlx_lm.server, which runs on one Mac and allocates KV caches on demand."""
     _check_plain(run)
     if run.service.accelerators > 1:
         raise InputError(f"{run.engine.label} is started on one Mac here, got {run.degrees.text}", option="tp")

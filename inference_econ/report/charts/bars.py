@@ -1,4 +1,4 @@
-"""Horizontal bars: tornado charts of inputs, and waterfall charts of parts that add up to a whole."""
+"""Tornado charts of inputs, and waterfall charts, which show parts that add up to a whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Line charts, and the chart of a frontier with the step of the clicked point."""
+"""Line charts, alone or side by side, and the chart of a frontier next to the step time of the clicked point."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, in
     pools : Pools
         Layouts of prefill and decode instances to choose from.
     layouts, instances : (int, int)
-        Layout and number of the prefill instances, then of the decode instances [1].
+        Prefill layout and decode layout; numbers of prefill instances and of decode instances [1].
     concurrency : float
         Number of concurrent requests, including queued ones, at least one [1].
 
@@ -49,9 +49,9 @@ def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, in
     -----
     In a closed loop of N requests, an arriving request sees the state of a loop with N - 1 requests (Reiser and
     Lavenberg, 1980). :func:`inference_econ.answers.disaggregated.load.pools_under_load` is therefore evaluated at the
-    rate at which an arriving request finds N - 1 other requests. By Little's law, their number is rate x (TTFT + steps
-    x TPOT), which grows without bound as the rate approaches the capacity of the slower kind of instances. Throughput
-    is N / (TTFT + steps x TPOT), at most that capacity.
+    rate at which there are N - 1 other requests. By Little's law, the number of these requests is rate x (TTFT + steps
+    x TPOT). This number grows without bound as the rate approaches the capacity of the slower kind of instances.
+    Throughput is N / (TTFT + steps x TPOT), at most the capacity of the slower kind of instances.
     """
     if not concurrency >= 1:
         raise InputError(f"a closed loop has at least one request, got {concurrency:g}")
@@ -110,7 +110,7 @@ def played(
     pools : Pools
         Layouts of prefill and decode instances to choose from.
     layouts, instances : (int, int)
-        Layout and number of the prefill instances, then of the decode instances [1].
+        Prefill layout and decode layout; numbers of prefill instances and of decode instances [1].
     concurrency : int
         Concurrent requests, queued ones included [1].
     decode_steps : ndarray, shape (n,)
