@@ -1,4 +1,4 @@
-"""A small model that no family reads: its configuration, and tensors of a checkpoint beside it."""
+"""A small model without a supported family: its configuration and checkpoint tensors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOTAL = 2 * 1000 * 64 + 3 * ATTENTION + DENSE + 2 * (4 * EXPERT + 4 * 64) + 7 * 
 
 
 def tensors(stacked: bool = False) -> Shapes:
-    """A checkpoint with usual names, whose first layer is dense."""
+    """Return a checkpoint with usual names and a dense first layer."""
     shapes: Shapes = {"model.embed_tokens.weight": [1000, 64], "lm_head.weight": [1000, 64], "model.norm.weight": [64]}
     for layer in range(3):
         own: Shapes = {"q_proj": [128, 64], "k_proj": [32, 64], "v_proj": [32, 64], "o_proj": [64, 128]}
@@ -51,7 +51,7 @@ def folder(
     index_alone: bool = False,
     kind: str = "BF16",
 ) -> Path:
-    """A configuration with tensors of some shapes beside it: a header, or an index alone."""
+    """Write a configuration with tensors of given shapes: a header, or only an index."""
     config = {key: value for key, value in {**CONFIG, **changes}.items() if value is not None}
     (path / "config.json").write_text(json.dumps(config))
     header = json.dumps({name: {"dtype": kind, "shape": shape} for name, shape in shapes.items()}).encode()

@@ -1,4 +1,4 @@
-"""Every kind of answer of the Python API, small enough to be asked for by several tests."""
+"""Small results of every kind of the Python API, for several tests."""
 
 from __future__ import annotations
 

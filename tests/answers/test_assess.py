@@ -1,4 +1,4 @@
-"""A measured deployment held against frontiers and the bound."""
+"""A measured deployment compared with frontiers and the lower bound."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_input_that_cannot_be_is_refused(given: dict[str, Any], message: str) ->
 
 @pytest.mark.parametrize("speed", [20, 40, 80])
 def test_shares_of_the_gap_add_up(speed: float) -> None:
-    """Of a server that is quicker than predicted the unexplained time is a negative share."""
+    """A server that is faster than predicted has a negative unexplained share."""
     table = step_table(assess(tokens_per_second=speed, batch=64))
     assert table is not None
     *shares, whole = [int(row[-1]) for row in table.rows]

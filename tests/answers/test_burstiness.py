@@ -1,4 +1,4 @@
-"""Arrivals in crowds beside Poisson ones: what is assumed is said, and what others do, with numbers played."""
+"""Bursty arrivals compared with Poisson arrivals: the stated assumption, its alternatives, and simulated numbers."""
 
 from __future__ import annotations
 

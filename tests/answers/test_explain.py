@@ -1,4 +1,4 @@
-"""One decode step of one deployment, taken apart."""
+"""One decode step of one deployment, split into its parts."""
 
 from __future__ import annotations
 

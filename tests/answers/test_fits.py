@@ -1,4 +1,4 @@
-"""Whether a model fits a chip: the same capacity as everywhere, found by trying."""
+"""Fit of a model on a chip: the capacity check agrees with trial."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One question from Python: frontiers, and seconds of a step in the fastest layout."""
+"""Frontiers and step times of the fastest layout in the Python API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sweeps of load: what is in their points, and how they are shown."""
+"""Load sweeps: the content of their points and their rendering."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prices by kind of token: they add up to the bill, are linear in it, and idle time is paid for."""
+"""Prices by kind of token: they add up to the bill, are linear in it, and include idle time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ names = st.sampled_from(tuple(SERVICES))
 
 
 def at_price(service: Service, dollars: float) -> Service:
-    """The same at another price of a chip."""
+    """Return the same service at another chip price."""
     return replace(service, setup=replace(service.setup, price=dollars))
 
 

@@ -1,4 +1,4 @@
-"""Instances that run no more requests at a time than they are told."""
+"""Instances with a limit on concurrent requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors by engine and generation of chips, and the pages with their series, of the document on measured servers."""
+"""The page on measured servers: errors by engine and GPU generation, and pages with their series."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of the explorer as tests speak of it."""
+"""Actions on the explorer page for tests."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ PATIENCE_MS = 120_000
 
 
 def open_page(page: Page, server: str, query: str = QUICK) -> None:
-    """Open the page at a question, and wait for its picture and its bars."""
+    """Open the page with a query, and wait for its chart and bars."""
     page.goto(f"{server}/{query}")
     expect(page.locator("#chosen-said")).not_to_be_empty()
 
 
 def settled(page: Page) -> None:
-    """Wait until all panels show their answers."""
+    """Wait until all panels show their results."""
     expect(panel(page, "load").locator(".links")).to_be_visible()
     expect(page.locator(".waiting")).to_have_count(0)
 
 
 def panel(page: Page, question: str) -> Locator:
-    """The part of the page that asks a question."""
+    """Return the panel of a command."""
     return page.locator(f'[data-question="{question}"]')
 
 
 def command(page: Page, question: str) -> str:
-    """What one types to ask what a panel asks."""
+    """Return the equivalent command line of a panel."""
     return str(commands(page, question).text_content())
 
 
 def commands(page: Page, question: str) -> Locator:
-    """Where a panel says what one types to ask the same."""
+    """Return the place where a panel shows its equivalent command line."""
     return panel(page, question).locator("details:has(> pre) pre")
 
 
 def address(page: Page) -> dict[str, list[str]]:
-    """What the address says."""
+    """Return the query of the address."""
     return parse_qs(urlsplit(page.url).query, keep_blank_values=True)
 
 
@@ -57,7 +57,7 @@ def typed(page: Page, label: str, value: str) -> None:
 
 
 def wrong(control: Locator) -> str:
-    """What is said beside a control that is wrong."""
+    """Return the message next to an invalid control."""
     expect(control).to_have_attribute("aria-invalid", "true")
     said = control.get_attribute("aria-describedby")
     return str(control.page.locator(f"[id='{said}']").text_content())

@@ -1,4 +1,4 @@
-"""Every control of the page, what it changes, and what is said where it cannot."""
+"""Every control of the page, its effect, and the message when it has none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHIPS = ("h100_sxm", "h200_sxm", "b200", "mi300x", "l40s", "a100_sxm_80")
 
 
 def _series(*chips: str) -> str:
-    """The address of a page with one series for each chip."""
+    """Return the address of a page with one series per chip."""
     return "?" + "&".join(f"model=llama_3_8b&hardware={chip}&weights=" for chip in chips)
 
 

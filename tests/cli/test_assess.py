@@ -1,4 +1,4 @@
-"""``assess``: a measured deployment against what could be."""
+"""``assess``: a measured deployment compared with alternatives."""
 
 from __future__ import annotations
 

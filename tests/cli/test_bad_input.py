@@ -47,7 +47,7 @@ def test_what_cannot_be_asked_is_refused_and_nothing_is_written(
     ids=["words", "bytes", "large"],
 )
 def test_files_that_are_no_specification(refused: Command, tmp_path: Path, content: bytes, message: str) -> None:
-    """Every mistake of a file has its message in ``tests/inputs``."""
+    """Messages about mistakes in files are tested in ``tests/inputs``."""
     path = tmp_path / "bad.yaml"
     path.write_bytes(content)
     for arguments in (["frontier", "llama_3_8b", "bad.yaml"], ["hardware", "bad.yaml"]):

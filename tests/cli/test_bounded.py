@@ -1,4 +1,4 @@
-"""What takes too long is refused before it begins, unless it is wanted; an interrupt ends it with one word."""
+"""Commands reject long work before it starts unless the user allows it; an interrupt ends them with one word."""
 
 from __future__ import annotations
 

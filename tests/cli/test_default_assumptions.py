@@ -1,4 +1,4 @@
-"""Which assumptions commands answer under where none are named, and what they say of their errors."""
+"""Default assumptions of commands, and their statements about errors."""
 
 from __future__ import annotations
 

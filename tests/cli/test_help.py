@@ -1,4 +1,4 @@
-"""Help: what a reader sees of commands and options, and what the shell completes."""
+"""Help: visible commands and options, and shell completion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripts of pools whose instances share machines: accelerators, ports and side channels that nobody else has."""
+"""Scripts of pools whose instances share machines: separate accelerators, ports and side channels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HEARD = f'printf "%s\\n" "$*" "${{CUDA_VISIBLE_DEVICES:-}}" "{CHANNEL}" > heard'
 
 
 def _written(command: Command, folder: Path, engine: str) -> tuple[Path, dict[str, int], dict[str, int]]:
-    """The script of a plan, and how many instances of how many accelerators it has."""
+    """Return the script of a plan, and its numbers of instances and of accelerators per instance."""
     plan, script = folder / "plan.json", folder / "launch.sh"
     command(*POOLS, "--engine", engine, "-o", str(plan))
     assert command("launch", str(plan), "--to", engine, "-o", str(script)).code == 0
@@ -53,7 +53,7 @@ def _run(script: Path, *words: str, **environment: str) -> subprocess.CompletedP
 
 
 def _instances(script: Path, counts: dict[str, int]) -> Iterator[tuple[list[str], list[int], str]]:
-    """What each instance is told: its words, its accelerators, and where its caches are asked for."""
+    """Return each instance's arguments, accelerators, and side-channel address for its caches."""
     for role, count in counts.items():
         for number in range(count):
             assert _run(script, role, str(number)).returncode == 0

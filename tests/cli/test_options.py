@@ -1,4 +1,4 @@
-"""Options that commands share: names that people have, degrees of an instance, what its scheduler is told, adapters."""
+"""Shared options: common names, degrees of an instance, scheduler settings, adapters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``run``, ``table``, ``figure`` and ``reproduce``: scenarios, those of the published study among them."""
+"""``run``, ``table``, ``figure`` and ``reproduce``: scenarios, also those of the published study."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_result_without_curves_has_no_figure(refused: Command, tmp_path: Path)
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Restrict the study to what takes no time."""
+    """Restrict the study to its fast parts."""
     monkeypatch.setattr(gallery, "scenario_names", lambda: ["paper/table_1", "paper/figure_2"])
 
 

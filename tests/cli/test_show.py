@@ -1,4 +1,4 @@
-"""How answers are shown: forms, files, colours and what --quiet leaves out. tests/golden holds widths."""
+"""Rendering of results: formats, files, colors and ``--quiet``. Widths are tested in tests/golden."""
 
 from __future__ import annotations
 

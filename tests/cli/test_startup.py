@@ -1,4 +1,4 @@
-"""The command as a process: quick answers without heavy libraries, pipes, interrupts and progress."""
+"""The command as a process: fast start without heavy libraries, pipes, interrupts and progress."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_answers_load_no_library_that_takes_longer_than_they_do(question: str, t
 
 
 def _python(code: str) -> list[str]:
-    """The words that a program prints in a process of its own."""
+    """Return the words that a program prints in its own process."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     return done.stdout.split()
 
@@ -162,14 +162,14 @@ def test_an_interrupt_is_told_in_a_word(command: Command, monkeypatch: pytest.Mo
 
 
 class _Terminal(io.StringIO):
-    """An error stream that says it is a terminal."""
+    """Represent an error stream that reports to be a terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
 def _terminal(monkeypatch: pytest.MonkeyPatch) -> _Terminal:
-    """The error stream, as a terminal that can draw; to be called in the test, since capturing begins anew there."""
+    """Replace the error stream by a terminal; call it in the test, since capturing restarts there."""
     monkeypatch.setenv("TERM", "xterm-256color")
     stream = _Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
@@ -177,7 +177,7 @@ def _terminal(monkeypatch: pytest.MonkeyPatch) -> _Terminal:
 
 
 def _lasting(monkeypatch: pytest.MonkeyPatch, terminal: _Terminal) -> None:
-    """Let scenarios take until a bar is seen, at most some seconds."""
+    """Delay scenarios until a progress bar is visible, at most some seconds."""
     from inference_econ.studies import scenario
 
     answer, show = scenario.run, importlib.import_module("inference_econ_cli.show")

@@ -1,4 +1,4 @@
-"""The maker of what chips draw, on runs that are made up of shares."""
+"""The generator of measured power, tested on runs with known shares."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESULT = {
 
 
 def test_a_run_is_read(tmp_path: Path) -> None:
-    """One published number: ML.ENERGY version 3, lm-arena-chat, 64 sequences at most."""
+    """One published number: ML.ENERGY version 3, lm-arena-chat, at most 64 sequences."""
     others = {"gpu_model": "B200"}, {"model_id": "somebody/else"}
     for task in ("gpqa", "lm-arena-chat", "sourcegraph-fim"):
         runs = [RESULT, {**RESULT, **others[1]}] if task == "lm-arena-chat" else []

@@ -1,4 +1,4 @@
-"""Recipes of disaggregated servers, and which rows are runs of which."""
+"""Recipes of disaggregated servers, and the rows that are runs of each."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _file(path: Path, **changes: str) -> Path:
 
 
 def _row(milliseconds: float, workers: tuple[int, int] | None = None, **changes: object) -> Measurement:
-    """A row as the collection writes it: without attention-DP, and with the expert parallelism of prefill."""
+    """Return a row as the collection writes it: without attention-DP, with the expert parallelism of prefill."""
     first, second = workers or (None, None)
     row = Measurement(
         id=f"{milliseconds:g} ms", dataset="d", source="public InferenceX runs", engine="trtllm", engine_version="1.0",
@@ -165,7 +165,7 @@ def test_recipes_that_say_the_same_count_once() -> None:
 
 
 def test_a_row_without_a_version_is_of_a_recipe_of_its_days() -> None:
-    """Such rows say the accelerators of the whole server, or record speculation and attention-DP."""
+    """Such rows state the accelerators of the full server, or record speculation and attention-DP."""
     days = Days(date(2025, 12, 5), date(2025, 12, 5))
     recipe = replace(RECIPE, days=days)
     whole = RecordedPool(workers=None, tp=32, dp=1, pp=1, ep=1)

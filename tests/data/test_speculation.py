@@ -1,4 +1,4 @@
-"""Which runs of a collection speculate: what only ran so, the faster of two, and what nobody can tell."""
+"""Runs of a collection with speculation: runs with only one mode, the faster of two, and unknown ones."""
 
 from __future__ import annotations
 

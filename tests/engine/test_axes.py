@@ -1,4 +1,4 @@
-"""Each choice by itself: what it changes, in which direction, and that ``deployable`` without them is ``paper``."""
+"""Each modeling choice alone: its effect and direction, and ``deployable`` without all of them is ``paper``."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _asked(model: str, chip: str, context: float, preset: str, *changes: str) ->
 
 @st.composite
 def plans(draw: st.DrawFn) -> Plans:
-    """A few plans in whole numbers, of decode, verification or prefill."""
+    """Draw a few integer plans of decode, verification or prefill."""
     powers = st.integers(0, 3)
     drawn = draw(st.lists(st.tuples(powers, powers, st.integers(0, 2), st.integers(0, 12)), min_size=1, max_size=4))
     tp, dp, pp, batch = 2.0 ** np.array(drawn, dtype=float).T
@@ -102,7 +102,7 @@ def _value(assumptions: Assumptions, field: str) -> object:
 
 
 def _like_paper(assumptions: Assumptions, field: str) -> Assumptions:
-    """Assumptions with one field as the published study has it."""
+    """Return assumptions with one field as in the published study."""
     value = _value(_preset("paper"), field)
     if field == "per_family":
         return assumptions.model_copy(update={field: value})
@@ -118,7 +118,7 @@ def _measures(setup: Setup, plan: Plans) -> dict[str, float]:
 
 @cache
 def _before(model: str, chip: str, context: float, changes: tuple[str, ...], deployment: int) -> dict[str, float]:
-    """What most fields are held against, once for all of them."""
+    """Return the shared baseline of most fields."""
     return _measures(_asked(model, chip, context, "deployable", *changes), DEPLOYMENTS[deployment])
 
 

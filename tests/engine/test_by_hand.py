@@ -1,4 +1,4 @@
-"""Steps of small plans by hand: one dense model, mixtures of experts, latent attention; routers by simulation."""
+"""Steps of small plans by hand: a dense model, mixtures of experts, latent attention; routers are simulated."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_everybody_waits_for_the_busiest_expert_rank(imbalance: float, ep: int) 
 
 
 def _domains(experts: int, active: int, groups: int | None, best: int | None, domains: int) -> float:
-    """Mean number of link domains that the experts of a token lie in, drawn."""
+    """Draw the mean number of link domains that contain a token's experts."""
     draw = np.random.default_rng(1)
     reached = 0
     for _ in range(4000):

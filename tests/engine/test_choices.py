@@ -1,7 +1,7 @@
 """Each choice of the study, edited one at a time: fields of the assumptions against edits of the published code.
 
-The expected values were printed by the published code of Erdil (2025) with one statement edited, without pipelines,
-on its grid of 400 x 400 instances, so that the alternatives to the ``paper`` preset have a second oracle too.
+The expected values come from the published code of Erdil (2025) with one statement edited, without pipelines, on its
+grid of 400 x 400 instances. They are a second oracle for the alternatives to the ``paper`` preset.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _frontier(
 
 
 def _cost(front: Frontier, speed: float) -> float:
-    """Cheapest cost at or above a speed [USD per 1e6 tokens]."""
+    """Return the cheapest cost at or above a speed [USD per 1e6 tokens]."""
     return float(front.dollars[front.tokens_per_second >= speed].min())
 
 

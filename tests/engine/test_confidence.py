@@ -1,4 +1,4 @@
-"""Margins that promises are kept with, and the probability that they hold."""
+"""Margins for SLOs at a confidence, and the probability that the SLOs are met."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decode context parallelism: what ranks hold, read and exchange by hand, and what is refused."""
+"""Decode context parallelism: memory, reads and communication of ranks by hand, and rejected inputs."""
 
 from __future__ import annotations
 

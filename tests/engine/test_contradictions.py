@@ -1,8 +1,7 @@
-"""No setup contradicts itself: random ones of every kind, and those that once did.
+"""No setup contradicts itself: random setups of every kind, and setups that once did.
 
-Models, chips, formats, presets and layouts are drawn by ``benchmarks/random_setups.py``; what must hold, and the
-exceptions with their reasons and bounds, is ``benchmarks/comparisons.py``. ``sh run.sh validate contradictions``
-tries more.
+``benchmarks/random_setups.py`` draws models, chips, formats, presets and layouts. ``benchmarks/comparisons.py`` has the
+conditions, and the exceptions with their reasons and bounds. ``sh run.sh validate contradictions`` tries more setups.
 """
 
 from __future__ import annotations
@@ -99,7 +98,7 @@ def test_a_larger_domain_is_never_slower(preset: str, chip: str, tp: float, dp: 
 
 
 def _by_domain(setup: Setup, plan: Plans) -> list[float]:
-    """Steps in larger and larger link domains [s]."""
+    """Return the step time in larger and larger link domains [s]."""
     chips = (setup.hardware.model_copy(update={"link_domain": size}) for size in DOMAINS)
     return [float(seconds(replace(setup, hardware=chip), plan)[0, 0]) for chip in chips]
 

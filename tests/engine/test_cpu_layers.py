@@ -28,7 +28,7 @@ def _setup(count: int, *changes: str, context: float = 0.0, chip: str = "rtx_409
 
 
 def _layer_bytes(setup: Setup) -> float:
-    """Weights of one layer; embeddings are 2 x 128,256 x 8,192 elements [B]."""
+    """Return the weights of one layer; embeddings are 2 x 128,256 x 8,192 elements [B]."""
     groups = memory.weight_bytes(setup.model, setup.precision), memory.weight_bytes(setup.model, setup.precision, 1.0)
     return (groups[0] - groups[1]) / LAYERS
 

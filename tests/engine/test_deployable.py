@@ -1,4 +1,4 @@
-"""What the ``deployable`` preset adds: caches with their heads, data-parallel attention, merged sums, units."""
+"""Additions of the ``deployable`` preset: caches with heads, data-parallel attention, merged all-reduces, units."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_side_by_side_blocks_need_one_sum() -> None:
 
 
 def _without_norms(*changes: str) -> ie.Assumptions:
-    """A sequential layer has a norm more."""
+    """A sequential layer has one more norm."""
     return ie.assumptions("deployable", changes=["chip.pointwise=free", *changes])
 
 
@@ -165,7 +165,7 @@ def test_each_rank_of_an_exchange_sends_over_its_own_link() -> None:
 
 
 def _published_nccl(*changes: str) -> ie.Assumptions:
-    """One share of payload for links and network."""
+    """Use one share of payload for links and network."""
     alone = ["network.two_batch_overlap=never", "experts.dispatch=activations"]
     return ie.assumptions("deployable", changes=["network.collectives=nccl_2_23", *alone, *changes])
 

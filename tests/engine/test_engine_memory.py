@@ -1,4 +1,4 @@
-"""How engines divide memory: facts of versions in the capacity check, by hand, and logs that they must agree with."""
+"""Memory in engines: facts of versions in the capacity check, by hand, and server logs that must agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Caches of decoding sequences in the memory of the host: what fits then, what it costs, and what is refused."""
+"""KV caches in host memory: the larger capacity, the cost, and rejected inputs."""
 
 from __future__ import annotations
 

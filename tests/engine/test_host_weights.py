@@ -1,4 +1,4 @@
-"""Weights in the memory of the host: what it frees, what it costs, and what is refused."""
+"""Weights in host memory: the freed memory, the cost, and rejected inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links that are a full mesh, one program per step, and what small memories hold."""
+"""Full-mesh links, one program per step, and small memories."""
 
 from __future__ import annotations
 

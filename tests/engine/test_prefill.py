@@ -1,4 +1,4 @@
-"""Prefill steps against counts from first principles: arithmetic, cache traffic, memory, launches, shared steps."""
+"""Prefill steps against first principles: arithmetic, cache traffic, memory, launches, shared steps."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _plan(
 
 
 def _flop(setup: Setup, plans: Plans) -> float:
-    """Arithmetic of all chips of an unpipelined plan [FLOP]."""
+    """Return the arithmetic of all chips of a plan without pipeline [FLOP]."""
     work = setup.work(plans)
     tokens, sequences = scalar(work.tokens), scalar(work.sequences)
     return scalar(plans.accelerators) * math.fsum(
@@ -54,7 +54,7 @@ def _flop(setup: Setup, plans: Plans) -> float:
 
 
 def _causal(tokens: int) -> float:
-    """Pairs of a new token and an earlier one."""
+    """Return the pairs of a new token and an earlier one."""
     return tokens * (tokens - 1) / 2
 
 

@@ -1,4 +1,4 @@
-"""What an hour of an accelerator costs: listed, given, of a node, or owned."""
+"""The cost of an accelerator hour: listed, given, of a node, or owned."""
 
 from __future__ import annotations
 

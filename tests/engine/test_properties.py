@@ -1,4 +1,4 @@
-"""What must hold for every model, chip and plan."""
+"""Properties of every model, chip and plan."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _asked(
 
 @st.composite
 def plans(draw: st.DrawFn) -> Plans:
-    """A few plans with every degree fixed, all real-valued."""
+    """Draw a few plans with every degree fixed, all real-valued."""
     share = st.floats(0.0, 1.0)
     drawn = draw(st.lists(st.tuples(st.floats(0, 9), st.floats(0, 14), share, share, share), min_size=1, max_size=4))
     size_power, batch_power, depth, attention, experts = np.array(drawn).T
@@ -74,7 +74,7 @@ def plans(draw: st.DrawFn) -> Plans:
 
 @st.composite
 def instances(draw: st.DrawFn) -> Plans:
-    """The same with the layout of attention and experts left open."""
+    """Draw the same with free layouts of attention and experts."""
     fixed = draw(plans())
     return replace(fixed, attention_ranks=fixed.stage, ep=None)
 

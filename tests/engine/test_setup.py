@@ -1,4 +1,4 @@
-"""One resolution of names, formats, presets, what-ifs and price for every question."""
+"""One resolution of names, formats, presets, what-ifs and price for every command."""
 
 from __future__ import annotations
 

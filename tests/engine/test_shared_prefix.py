@@ -1,4 +1,4 @@
-"""A prefix that all sequences have in common: held once, read for each or once, and what is refused."""
+"""A prefix common to all sequences: stored once, read once or per sequence, and rejected inputs."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _asked(reads: str, shared: float) -> tuple[Setup, Requests]:
 
 
 def test_every_path_reads_it_once() -> None:
-    """Frontiers, loads, prices and simulations are of the same services."""
+    """Frontiers, loads, prices and simulations use the same services."""
     space = Space(Pins(tp=1, dp=1, pp=1))
     once, each, apart = (
         offer(*_asked(*words), space).service(0)

@@ -1,4 +1,4 @@
-"""Speculation in service: rounds, memory, steady states and where it pays, against limits and a second calculation."""
+"""Speculative decoding in service: rounds, memory, steady states and gain, against limits and a second calculation."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def setup(
 
 @functools.cache
 def rich() -> Setup:
-    """A mixture of experts with a multi-token-prediction layer."""
+    """Return a mixture of experts with a multi-token-prediction layer."""
     return setup("deepseek_v3_nvfp4", "b200", 2048.0, None)
 
 
@@ -102,7 +102,7 @@ def test_free_and_certain_proposals_give_one_token_more_than_there_are() -> None
 @pytest.mark.parametrize("assumptions", ["deployable", "paper"])
 @pytest.mark.parametrize("batch", [1.0, 16.0, 100.0])
 def test_a_single_chip_agrees_with_the_search_of_the_published_study(assumptions: str, batch: float) -> None:
-    """Both series of accepted tokens; on one chip there is one layout for either model."""
+    """Compare both series of accepted tokens; on one chip each model has one layout."""
     target = setup("llama_3_8b", "h100_sxm", 1000.0, "fp8", assumptions)
     speculation, one = drafted_by("qwen3_0_6b", 0.7, 6), np.ones(1)
     expected = token_seconds(target, one, one * batch, WholeLayouts(pipeline=False), speculation=speculation)
@@ -112,7 +112,7 @@ def test_a_single_chip_agrees_with_the_search_of_the_published_study(assumptions
 
 
 def test_more_experts_are_touched_by_more_tokens() -> None:
-    """While few experts are touched, verifying costs more, and speculation gives less than at larger batches."""
+    """With few touched experts verification costs more, and speculation gains less than at larger batches."""
     speculation = Speculation.of("mtp", 0.8, 4)
     found = rounds(rich(), layout(8), speculation)
     dense = rounds(setup(), layout(8), replace(speculation, proposer="eagle"))
@@ -137,7 +137,7 @@ def test_the_host_schedules_a_round_once() -> None:
 
 
 def test_chips_wait_for_the_host_of_rounds_that_nobody_prepares_ahead() -> None:
-    """By hand: 1 ms and 8 x 0.1 ms of every round with proposals; a plain step is what it was."""
+    """Each speculation round adds 1 ms and 8 x 0.1 ms; a plain step is unchanged (by hand)."""
     ahead, plans = PROPOSALS["eagle"], layout(8, [8.0])
     exposed = replace(ahead, host_seconds=(1e-3, 1e-4))
     late, quick = (rounds(setup(), plans, speculation).seconds for speculation in (exposed, ahead))
@@ -186,7 +186,7 @@ def test_groups_of_data_parallel_attention_draft_for_themselves() -> None:
 
 
 def test_a_draft_model_may_have_a_layout_of_its_own() -> None:
-    """As in the published study: on all chips, with all sequences, in the fastest of its layouts that fit."""
+    """As in the study, the draft model runs on all chips with all sequences, in its fastest layout that fits."""
     own = catalog.assumptions("deployable", changes=["serving.draft_placement=own_layout"])
     target, draft = replace(setup(), assumptions=own), drafted_by("qwen3_8b")
     plans = layout(2, [8.0, 64.0], dp=4)
@@ -218,7 +218,7 @@ def test_a_head_runs_on_one_stage_of_a_pipeline() -> None:
 
 
 def test_the_format_of_a_head_is_its_own() -> None:
-    """As in NVIDIA's 4-bit checkpoint, whose last layer is left in 16 bits."""
+    """NVIDIA's 4-bit checkpoint leaves the last layer in 16 bits."""
     own, wide = (Speculation.of("mtp", 0.8, 2, weights=weights) for weights in (None, "bf16"))
     extra = [
         float((needed_memory(rich(), layout(8), one).weight_bytes - rich().memory(layout(8)).weight_bytes)[0])
@@ -298,7 +298,7 @@ def test_proposals_that_are_never_accepted_never_help(kind: str) -> None:
 @given(tokens=st.floats(0.0, 20_000.0), chance=st.floats(0.05, 0.95), tp=st.sampled_from([1, 4, 8]))
 @settings(max_examples=20, deadline=None)
 def test_the_best_draft_gets_shorter_as_batches_grow(tokens: float, chance: float, tp: int) -> None:
-    """A dense model, free proposals, one roofline per step; see :meth:`SpeculationRounds.best` for others."""
+    """A dense model with free draft tokens and one roofline per step; see :meth:`SpeculationRounds.best` for others."""
     bound = setup("llama_3_70b", "h100_sxm", round(tokens), "fp8", "ideal")
     lengths = rounds(bound, layout(tp), Speculation.of("ngram", chance, 6)).best().length
     assert (np.diff(lengths) <= 0).all()
@@ -343,7 +343,7 @@ def test_a_steady_state_has_rounds_in_the_place_of_steps() -> None:
 
 
 def test_rounds_of_one_length_are_the_longest_whether_they_pay_or_not() -> None:
-    """By hand: three proposals that give 2.4 tokens; a user waits for a round over 2.4."""
+    """With three draft tokens that give 2.4 tokens, the time per token is a round over 2.4 (by hand)."""
     plans, mtp = layout(8, [1.0, 64.0]), Speculation.fixed("mtp", 3, 2.4, weights="bf16")
     series = rounds(rich(), plans, mtp)
     seconds = series.verify_seconds[:, 3] + 3.0 * series.draft_seconds

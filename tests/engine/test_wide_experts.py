@@ -1,4 +1,4 @@
-"""Mixtures over many chips: where their ranks lie, what they send, copies of experts, two batches in turn."""
+"""Mixtures of experts over many chips: placement of ranks, traffic, expert copies, two-batch overlap."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _setup(model: str, chip: str, *changes: str, preset: str = "deployable") -> 
 
 
 def _exchange(setup: Setup, plans: Plans, name: str = "experts in") -> tuple[float, float, float]:
-    """Ranks and domains of the exchange [1], and what each chip sends per token of the batch [B]."""
+    """Return ranks and domains of the all-to-all [1], and the bytes that each chip sends per token of the batch [B]."""
     (found,) = (each for each in row_of(setup, plans, name).collectives["1d"] if each.kind == "all_to_all")
     return scalar(found.ranks), scalar(found.domains), scalar(found.bytes_per_token)
 
@@ -154,7 +154,7 @@ def test_prompts_send_a_copy_per_rank_and_decode_steps_one_per_expert(ranks: int
 
 def test_two_halves_take_turns_where_groups_exchange_tokens_whatever_the_domain() -> None:
     def steps(plans: Plans, domain: int) -> list[float]:
-        """Without turns, and with them [s]."""
+        """Return step times without and with two-batch overlap [s]."""
         setups = [
             _setup("deepseek_v3", "h800_sxm", f"network.two_batch_overlap={kind}")
             for kind in ("never", "with_exchanges")

@@ -1,4 +1,4 @@
-"""Arithmetic of attention: eq. (37) of Erdil (2025), with the head width of its section 4.3."""
+"""Attention arithmetic: eq. (37) of Erdil (2025), with the head width of its section 4.3."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_decompressed_attention_is_that_of_as_many_heads_with_keys_and_values() 
 
 
 def test_absorbed_and_decompressed_attention_give_the_same_output_at_their_costs() -> None:
-    """The identity behind the variants, computed: q (W c) = (q W) c and a (W c) = (a c) W, head by head."""
+    """Compute the identity of the variants head by head: q (W c) = (q W) c and a (W c) = (a c) W."""
     draw, context = np.random.default_rng(0), 5
     latent, rotary = draw.normal(size=(context, RANK)), draw.normal(size=(context, ROPE))
     up_key, up_value = draw.normal(size=(HEADS, NOPE, RANK)), draw.normal(size=(HEADS, VALUE, RANK))

@@ -82,7 +82,7 @@ def test_total_is_the_sum_of_its_parts(kind: Kind, ranks: float, domains: float,
 
 
 def _ways(collectives: str) -> Sequence[Protocol]:
-    """Trees of NCCL, or what engines run inside a domain with a ring."""
+    """Yield the trees of NCCL, or an engine's algorithm inside a domain with a ring."""
     if collectives not in ENGINES:
         return _protocols(collectives)
     return [*_network(collectives).protocols, Protocol("ring", 8e-6, 3.4e-6, 14e-6, 1.0, "ring")]

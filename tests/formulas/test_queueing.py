@@ -15,7 +15,7 @@ from inference_econ.formulas.queueing import load, mixture_quantiles, reached, s
 
 
 def erlang_c(servers: int, offered: Fraction) -> Fraction:
-    """Probability of waiting in M/M/c, in exact arithmetic."""
+    """Return the probability of waiting in M/M/c, in exact arithmetic."""
     term, total = Fraction(1), Fraction(0)
     for busy in range(servers):
         total += term
@@ -217,7 +217,7 @@ def test_loads_together_are_those_of_each_by_itself() -> None:
 
 @pytest.mark.parametrize(("scv", "instances"), [(10.0, 4), (10.0, 35), (0.0, 3)])
 def test_a_stream_that_is_dealt_at_random_is_less_bursty_at_each_instance(scv: float, instances: int) -> None:
-    """Gamma-distributed gaps, each arrival dealt to an instance drawn at random; what comes to the first is counted."""
+    """Draw gamma-distributed gaps, assign arrivals at random, and count the arrivals at the first instance."""
     random, count = np.random.default_rng(5), 4_000_000
     gaps = random.gamma(1.0 / scv, scv, count) if scv else np.ones(count)
     part = np.diff(np.cumsum(gaps)[random.integers(instances, size=count) == 0])

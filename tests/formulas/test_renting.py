@@ -1,4 +1,4 @@
-"""How many accelerators are rented for a fleet, against every way to pack it."""
+"""The number of rented accelerators for a fleet, against every way to pack it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MACHINES = ([1, 2, 4, 8], [1, 8], [4], [1, 4, 8], [5, 20], [3, 9, 18])
 
 
 def cheapest(instances: int, size: int, machines: list[int]) -> float:
-    """All ways to hold some instances, a machine at a time."""
+    """Return the cheapest of all ways to place instances, one machine after the other."""
     if size > machines[-1]:
         return instances * ceil(size / machines[-1]) * machines[-1]
 

@@ -33,7 +33,7 @@ def test_equation_46_is_a_truncated_geometric_series(acceptance: float, checked:
 
 
 def enumerated(chances: list[float]) -> float:
-    """Every pattern of accepted proposals: those before the first refusal count, and the target adds one."""
+    """Sum over every pattern of accepted draft tokens: tokens before the first rejection, plus one of the target."""
     mean = 0.0
     for pattern in itertools.product([True, False], repeat=len(chances)):
         accepted = pattern.index(False) if False in pattern else len(chances)
@@ -105,7 +105,7 @@ def test_the_best_draft_is_that_of_a_search() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_leviathan_outputs_have_the_distribution_of_the_target(seed: int) -> None:
-    """Chi-square of the tokens at each position; a right sampler fails a position once in 10,000."""
+    """Chi-square of the tokens at each position; a correct sampler fails a position once in 10,000."""
     random = np.random.default_rng(seed)
     k, vocabulary, rounds = 3, 8, 60_000
     target, draft = random.dirichlet(np.full(vocabulary, 0.7), k + 1), random.dirichlet(np.full(vocabulary, 0.7), k)
@@ -118,7 +118,7 @@ def test_leviathan_outputs_have_the_distribution_of_the_target(seed: int) -> Non
 
 @pytest.mark.parametrize("seed", range(3))
 def test_leviathan_rounds_yield_as_many_tokens_as_equation_1_says(seed: int) -> None:
-    """Within 3.9 standard errors, which a right sampler misses once in 10,000."""
+    """Within 3.9 standard errors, which a correct sampler misses once in 10,000."""
     random = np.random.default_rng(100 + seed)
     target, draft = random.dirichlet(np.ones(20)), random.dirichlet(np.ones(20))
     found = speculative_sample(target, draft, 4, random, 40_000)

@@ -45,7 +45,7 @@ CHANGES = (
 
 
 def _values(option: click.Option) -> Sequence[str]:
-    """What is tried for an option."""
+    """Return the tried values of an option."""
     kind = getattr(option.type, "kind", None)
     if option.name == "changes":
         return CHANGES
@@ -62,7 +62,7 @@ def _values(option: click.Option) -> Sequence[str]:
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    """A command with what it needs, and one to four options of extreme values; seldom about others than usual."""
+    """Draw a command with its required arguments and one to four extreme options, rarely for unusual models."""
     name = draw(st.sampled_from(sorted(COMMANDS)))
     needed = list(COMMANDS[name])
     if "--max-instance-gpus" in needed and draw(st.integers(0, 3)) == 0:

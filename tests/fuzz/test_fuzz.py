@@ -1,4 +1,4 @@
-"""Inputs that nobody would write: each is answered or refused in words; ``sh run.sh sturdiness fuzz`` tries more."""
+"""Fuzz tests: every input gives a result or a clear error; ``sh run.sh sturdiness fuzz`` tries more."""
 
 from __future__ import annotations
 

@@ -75,9 +75,10 @@ def test_pages_are_written_into_a_named_folder(words: list[str], monkeypatch: py
 
 
 def _have_short_notes_in_plain_english(page: Page) -> None:
-    """Notes without ``--why`` have 25 words, titles two lines at 100 columns, long tables 60 words around them.
+    """Check that notes without ``--why`` have 25 words, titles two lines at 100 columns, long tables 60 words around
+    them.
 
-    Words in parentheses and the sign x are not counted.
+    Words in parentheses and the sign x are not included.
     """
     room, texts = pages.show.MOST_NOTES, list[str]()
     for table in (block for block in page.blocks() if isinstance(block, Table)):

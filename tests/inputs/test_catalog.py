@@ -1,4 +1,4 @@
-"""Names, paths and what-ifs: the one place that knows where files are."""
+"""Names, paths and what-ifs in the only module that locates files."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_nobody_changes_a_shipped_specification_for_others() -> None:
 
 
 def _at(spec: Spec, path: str) -> object:
-    """A value of a specification by its dotted name."""
+    """Return a value of a specification by its dotted name."""
     value: Any = spec.model_dump()
     for key in path.split("."):
         value = value[int(key) if isinstance(value, (list, tuple)) else key]

@@ -1,4 +1,4 @@
-"""Number formats: stored bytes, and the maths unit that runs them."""
+"""Number formats: stored bytes, and the math unit that runs them."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def test_what_people_call_four_bits_in_groups_is_that(name: str) -> None:
 def test_stored_bytes_of_published_files() -> None:
     """DeepSeek-V3's safetensors files hold 688,586,727,753 bytes, multi-token prediction included.
 
-    That is one more layer, both embeddings again and a projection of twice the width, the latter in bf16. Relative
-    3e-4: norms and routers are published in bf16, but counted in the format of the weights.
+    Multi-token prediction is one more layer, both embeddings again and a projection of twice the width in bf16. The
+    relative tolerance is 3e-4: norms and routers are published in bf16, but counted in the format of the weights.
     """
     model = catalog.model("deepseek_v3")
     dense, mixture = model.blocks

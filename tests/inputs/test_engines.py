@@ -1,4 +1,4 @@
-"""What serving engines do, by version, which have a model, a chip and formats, and what a file must say."""
+"""Serving engines by version: supported models, chips and formats, and required content of a file."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def _fact_model(row: dict[str, str]) -> ModelSpec:
 
 
 def _places(text: str) -> int:
-    """Digits after the point."""
+    """Return the number of digits after the decimal point."""
     return len(text.partition(".")[2])
 
 
@@ -129,7 +129,7 @@ def test_only_the_rumoured_model_is_marked_so() -> None:
 
 
 def _paper_model(code_name: str) -> tuple[ModelSpec, str | None]:
-    """A model of the study and the format of its weights, by its name in the study's code."""
+    """Return a model of the study and the format of its weights, by its name in the study's code."""
     name = code_name.lower()
     if name.startswith(("gpt_4_", "llama_3_gpt4_size")):
         return _scaled_model(name), None
@@ -140,7 +140,7 @@ def _paper_model(code_name: str) -> tuple[ModelSpec, str | None]:
 
 
 def _scaled_model(name: str) -> ModelSpec:
-    """The study's scaled variants: GPT-4 in depth and width, Llama 3.1 405B first in width to GPT-4's size."""
+    """Return the study's scaled variants: GPT-4 in depth and width, Llama 3.1 405B first in width to GPT-4's size."""
     if name.startswith("gpt_4"):
         factors = {"gpt_4_100t_param": 50.0, **{f"gpt_4_{n}x": 1 / n for n in (2, 4, 8, 16)}}
         return scaled(catalog.model("paper/gpt_4"), factors[name], grid="paper")

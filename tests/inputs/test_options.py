@@ -1,4 +1,4 @@
-"""The table of options: what scenarios, what-ifs and the command line take from it."""
+"""The table of options, as scenarios, what-ifs and the command line use it."""
 
 from __future__ import annotations
 

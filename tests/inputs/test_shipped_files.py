@@ -1,4 +1,4 @@
-"""Every file that comes with the package: it loads, and every number leads to a reference; the chips of the study."""
+"""Every shipped file loads, and every number leads to a reference; also the chips of the study."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _reference_keys() -> frozenset[str]:
 
 
 def _texts(value: Value, key: str = "", without: Collection[str] = ()) -> Iterator[tuple[str, str]]:
-    """Texts, however deep, behind the key that they or a list around them stand under; nothing below some keys."""
+    """Yield texts at any depth with the key of their value or list; skip everything below some keys."""
     if isinstance(value, str):
         yield key, value
     elif isinstance(value, (dict, list)):

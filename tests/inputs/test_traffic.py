@@ -1,4 +1,4 @@
-"""Files of traffics and their sessions: what they hold, and what is said of mistakes in them."""
+"""Files of workloads and their sessions: content, and messages about mistakes."""
 
 from __future__ import annotations
 

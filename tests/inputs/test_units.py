@@ -1,4 +1,4 @@
-"""Quantities as people write them in YAML files and on the command line: in one base unit per kind, and promises."""
+"""Quantities as users write them in YAML files and on the command line: one base unit per kind, and SLOs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The strict YAML reader: numbers by YAML 1.2, lines kept, nothing that can grow; and files that somebody names."""
+"""The strict YAML reader: numbers by YAML 1.2, line numbers, bounded size, and files by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""YAML that is written reads back to equal data, is not wide, and keeps its digits."""
+"""Written YAML reads back to equal data, is narrow, and preserves its digits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_any_data_read_back_equal(data: dict[str, Any]) -> None:
 
 
 def _tried(number: int, path: Path) -> object:
-    """A shipped file; every third one is a sample of all."""
+    """Return whether a shipped file is in the sample; every third one is."""
     return pytest.param(path, marks=[pytest.mark.long] if number % 3 else [], id=f"{path.parent.name}/{path.stem}")
 
 

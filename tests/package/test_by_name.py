@@ -1,4 +1,4 @@
-"""Questions of Python by names and options: what works, and what each wrong call is told."""
+"""Python calls by names and options: valid calls, and the message of each wrong call."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAMES = {"ie": ie, "np": np, "setup": ie.Setup.of("llama_3_8b", "h100_sxm"), "le
 
 
 def _value(call: str) -> Any:
-    """Result of an expression of a table."""
+    """Return the result of an expression of a table."""
     return eval(call, NAMES)
 
 

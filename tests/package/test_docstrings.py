@@ -1,4 +1,4 @@
-"""Formulas say what each argument means, in which unit, and which publication they come from."""
+"""Docstrings of formulas state the meaning, unit and publication of each argument."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _functions() -> list[Callable[..., object]]:
 
 
 def _sections(text: str) -> dict[str, list[str]]:
-    """Lines of a numpy-style docstring by the title above them; those before the first title under ''."""
+    """Return lines of a numpy-style docstring by section title; lines before the first title have the key ''."""
     found: dict[str, list[str]] = {"": []}
     title = ""
     for line in inspect.cleandoc(text).splitlines():
@@ -51,7 +51,7 @@ def _sections(text: str) -> dict[str, list[str]]:
 
 
 def _parameters(lines: list[str]) -> dict[str, tuple[str, str]]:
-    """Declared type and description of each parameter; entries may share both."""
+    """Return the declared type and description of each parameter; entries may share both."""
     found: dict[str, tuple[str, str]] = {}
     names: list[str] = []
     for line in lines:
@@ -96,7 +96,7 @@ def test_a_formula_is_documented(function: Callable[..., object]) -> None:
 
 
 def _numeric(returned: str) -> bool:
-    """Whether values are returned, and not positions or copies of the shape of an argument."""
+    """Return whether a function returns values, and not positions or copies of an argument's shape."""
     return not re.match(r"\(ndarray, ndarray\).*Ones\.|ndarray, shape \(m,\) +Ascending", returned)
 
 

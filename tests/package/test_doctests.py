@@ -1,4 +1,4 @@
-"""Examples of docstrings say what they print."""
+"""Examples in docstrings print the shown output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ MODULES = [
 
 
 def _tests(module: ModuleType) -> Iterator[doctest.DocTest]:
-    """Examples of a module: public functions are of ``inference_econ`` by name, and of the module by their code."""
+    """Return the examples of a module: public functions by their name in ``inference_econ``, and the module by its
+    code.
+    """
     finder = doctest.DocTestFinder(exclude_empty=True)
     public = {
         f"{module.__name__}.{name}": value

@@ -1,4 +1,4 @@
-"""The documents: commands and Python print what stands below them, and references name all there is."""
+"""The documents: commands and Python print the shown output, and references are complete."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _name(path: Path) -> str:
 
 
 def _tried(document: Path) -> object:
-    """A document, and whether what it shows takes its time."""
+    """Return a document as a parameter, with a mark if its examples are slow."""
     marks = [pytest.mark.long] if _name(document) in LONG or document.parent.name == "tutorials" else []
     return pytest.param(document, marks=marks, id=_name(document))
 
@@ -62,7 +62,7 @@ def test_what_is_taught_is_run() -> None:
 
 @pytest.mark.parametrize("document", TAUGHT, ids=_name)
 def test_every_command_has_its_prompt(document: Path) -> None:
-    """A command without one would be run by nobody."""
+    """A command without a prompt would never run."""
     text = document.read_text(encoding="utf-8")
     assert not re.findall(r"^    (?:inference-econ|sh|import|from) .*", text, flags=re.MULTILINE)
 
@@ -85,7 +85,7 @@ def test_pages_that_moved_lead_to_pages_that_are_there() -> None:
 
 
 def test_every_public_formula_has_its_place_in_the_model() -> None:
-    """Those of the page exist, since references that lead nowhere fail the build; here none is missing."""
+    """The build fails on references to unknown formulas; this test finds missing ones."""
     page = (DOCS / "model" / "token.md").read_text(encoding="utf-8")
     named = set(re.findall(r"\{func\}`~(inference_econ\.formulas\.\w+\.\w+)`", page))
     modules = [
@@ -125,7 +125,7 @@ def test_a_summary_of_accuracy_repeats_generated_numbers(summary: str, most: int
 
 
 def _repeated(value: float, percent: bool, known: Sequence[str]) -> bool:
-    """Whether one of the numbers is this one, or this many per cent."""
+    """Return whether one of the known numbers equals this one, as a value or a percentage."""
     return any(abs(float(it) - value) < 1e-9 or (percent and abs(100 * float(it) - value) <= 0.51) for it in known)
 
 

@@ -98,7 +98,7 @@ def _literals(node: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def _errors() -> Iterator[tuple[str, str]]:
-    """Texts that errors are constructed with, and those of ``stop`` and ``refuse``."""
+    """Texts of constructed errors, and those of ``stop`` and ``refuse``."""
     for path in (path for folder in ("inference_econ", "cli") for path in sorted((ROOT / folder).rglob("*.py"))):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and re.search(r"Error$|stop$|refuse$", ast.unparse(node.func)):

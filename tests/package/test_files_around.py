@@ -1,4 +1,4 @@
-"""The container, the recipe of conda, the workflows and the action for pull requests say what the package says."""
+"""The container, conda recipe, workflows and pull-request action agree with the package."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_workflows_call_what_is_there() -> None:
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    """The script of the action."""
+    """Return the script of the action."""
     spec = importlib.util.spec_from_file_location("compare_costs", SCRIPT)
     assert spec is not None
     assert spec.loader is not None
@@ -86,7 +86,7 @@ def script() -> ModuleType:
 
 
 def _compared(folder: Path, before: str, after: str) -> subprocess.CompletedProcess[str]:
-    """What the script prints of two files."""
+    """Return the script's output for two files."""
     (folder / "before.yaml").write_text(before)
     (folder / "after.yaml").write_text(after)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])

@@ -1,4 +1,4 @@
-"""The package alone answers, and draws the published study; extras that are missing are named by their tests."""
+"""The package without extras computes results and draws the published study; tests name missing extras."""
 
 from __future__ import annotations
 

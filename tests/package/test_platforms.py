@@ -1,4 +1,4 @@
-"""What other systems lack or forbid, as far as this one can hide it: modules, signals, names of files, encodings."""
+"""Limits of other systems, simulated on this one: modules, signals, names of files, encodings."""
 
 from __future__ import annotations
 

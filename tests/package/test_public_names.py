@@ -1,4 +1,4 @@
-"""What users import: each name once, callable at run time and for type checkers."""
+"""Public imports: each name once, callable at run time and for type checkers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work that is known before it begins: what is refused, what is not, and what allows it."""
+"""Work estimates before a run: rejected work, accepted work, and the option that allows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files are written whole or not at all."""
+"""Files are written fully or not at all."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
 
 
 def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
-    """As for /dev/null, which root could replace."""
+    """A replacement could also destroy /dev/null for root."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     read: list[str] = []
@@ -187,7 +187,7 @@ def test_a_device_that_is_full_says_so() -> None:
 
 
 def test_what_was_read_is_not_overwritten(tmp_path: Path) -> None:
-    """Whatever its name; files that only lie beside it may be."""
+    """The check covers all names of an input file, but not its neighbors."""
     read, linked, beside = tmp_path / "read.txt", tmp_path / "linked.txt", tmp_path / "beside.txt"
     read.write_text("mine", encoding="utf-8")
     beside.write_text("other", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Every result says what its numbers rest on."""
+"""Every result lists the sources of its numbers."""
 
 from __future__ import annotations
 

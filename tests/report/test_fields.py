@@ -1,4 +1,4 @@
-"""The glossary of fields: every name, heading and way to write, and what is made of them."""
+"""The glossary of fields: every name, heading and format, and the values built from them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_heading_has_one_unit() -> None:
 
 
 def test_the_page_of_the_documents_is_that_of_the_glossary() -> None:
-    """Headings, units and a number as it is written are on it: what changes one of them changes the page."""
+    """The page has headings, units and a formatted number, so a change of one of them changes the page."""
     kept = Path(__file__).parents[2] / "docs" / "reference" / "fields.md"
     command = "inference-econ list fields --format markdown -o docs/reference/fields.md"
     assert kept.read_text(encoding="utf-8") == FieldsPage().markdown(), command

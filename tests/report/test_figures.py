@@ -1,4 +1,4 @@
-"""Pictures: written whole, the same bytes every time, and without a trace in the style of others."""
+"""Image files: written fully, reproducible bytes, and no change of the caller's style."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables and figures of the published study, made anew."""
+"""The tables and figures of the published study, reproduced."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ SHORT = ie.Traffic(context=500)
 
 
 def fitted(name: str = "made up", **changes: object) -> ie.Assumptions:
-    """Assumptions with a calibration, in which some fields are changed."""
+    """Return assumptions with a calibration, in which some fields are changed."""
     assert len(QUANTILES) == len(LEVELS)
     calibration = CALIBRATION.model_copy(update=changes)
     return catalog.assumptions("deployable").model_copy(update={"calibration": calibration, "name": name})
@@ -41,7 +41,7 @@ def setup(assumptions: ie.Assumptions | None = None, model: str = "llama_3_8b", 
 
 
 def errors_of(instances: Instances, quantity: Quantity) -> dict[str, Any]:
-    """Record of the errors of a quantity."""
+    """Return the record of a quantity's errors."""
     record: Any = calibration_record(instances, [quantity])
     errors: dict[str, Any] = record["measured_over_predicted"][quantity]
     return errors
@@ -71,7 +71,7 @@ def test_ways_of_cutting_a_model_up_that_nobody_measured(
 
 
 def test_levels_that_all_models_have_are_told() -> None:
-    """Those of SGLang's releases, and of speculation only where tokens are proposed."""
+    """Corrections of SGLang's releases are noted always, and those of speculation only with draft tokens."""
     plain = Instances(Setup.of("qwen3_32b", "h200_sxm", engine="sglang"))
     (said,), (speculating,) = misfits(plain), misfits(Instances(plain.setup, speculates=True))
     assert re.search(
@@ -154,7 +154,7 @@ def test_columns_have_their_ends_beside_them() -> None:
 
 
 def assess(factor: float, assumptions: ie.Assumptions) -> ie.Assessment:
-    """A point that takes so many times the time per token that it would take on the frontier of its size."""
+    """Assess a point with a multiple of the time per token on the frontier of its size."""
     subject = ("llama_3_8b", "h100_sxm", SHORT)
     point = asking.frontier(*subject, assumptions=assumptions, max_accelerators=8).preferred()
     return asking.assess(

@@ -1,4 +1,4 @@
-"""Where bounds are said to hold, the search that uses them finds the frontier that trying everything finds."""
+"""A search with valid bounds finds the same frontier as brute force."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ OTHER_VALUES = {
 
 
 def _values(name: str) -> tuple[str, ...]:
-    """What a field is set to: everything that it may be, if that can be counted."""
+    """Return the values of a field: all of them if there is a finite number."""
     group, _, field = name.partition(".")
     annotation = GROUPS[group].model_fields[field].annotation
     if get_origin(annotation) is Literal:
@@ -71,7 +71,7 @@ def _frontier(setup: Setup, layouts: Layouts, speculation: Speculation | None) -
 
 
 def _check(setup: Setup, layouts: Layouts, speculation: Speculation | None = None) -> None:
-    """With a table of bounds, where only memory is looked at first, and without either."""
+    """Compare searches with a table of bounds, with a first look at memory only, and without either."""
     if not _bounds.hold(setup.assumptions):
         return
     with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""Frontiers against two ways of trying everything: the engine without bounds, and the naive way of the benchmarks."""
+"""Frontiers against two brute-force searches: the engine without bounds, and the naive one of the benchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every plan of a grid: dominated ones too, and the reasons of those that cannot run."""
+"""Every plan of a grid, with dominated plans and the reasons of infeasible ones."""
 
 from __future__ import annotations
 

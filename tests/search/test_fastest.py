@@ -1,4 +1,4 @@
-"""The search by bounds against trying every plan of a grid that is large enough for its table."""
+"""The search by bounds against brute force on a grid that is large enough for its table."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _question(model: str, chip: str, context: float, preset: str, changes: tuple
 
 
 def _try_everything(setup: Setup, sizes: Array, batches: Array, layouts: Layouts, new_tokens: int) -> Array:
-    """Every depth, variant and cut of every pair (an open grid: sizes down, batches across)."""
+    """Try every depth, variant and cut of every pair (an open grid: sizes down, batches across)."""
     best = np.full((sizes.size, batches.size), np.inf)
     size, batch = np.broadcast_arrays(sizes, batches)
     for depth in layouts.depths(setup.model, setup.assumptions, sizes, batches):
@@ -174,7 +174,7 @@ PLACEMENTS = ("serving.draft_placement=own_layout", "serving.draft_placement=att
 @pytest.mark.parametrize("placement", PLACEMENTS)
 @pytest.mark.parametrize("preset", ["profiles/hopper", "deployable", "paper"])
 def test_a_frontier_has_the_rounds_and_the_memory_of_services(preset: str, placement: str, proposer: str) -> None:
-    """On a pinned layout: the frontier's time per token, and its largest batch, are those of services."""
+    """For a fixed layout, the frontier's time per token and largest batch equal those of services."""
     speculation = PROPOSALS[proposer]
     setup = _question("deepseek_v3", "h200_sxm", 2250.0, preset, (placement, "capacity.draft=true"))
     pins = Pins(tp=4, dp=4, pp=1, ep=16) if setup.assumptions.layout.attention_groups != "idle" else Pins(tp=16, ep=16)
@@ -196,7 +196,7 @@ def test_a_frontier_has_the_rounds_and_the_memory_of_services(preset: str, place
 @pytest.mark.parametrize("placement", PLACEMENTS)
 @pytest.mark.parametrize("preset", ["paper", "deployable"])
 def test_rounds_are_searched_like_steps(preset: str, placement: str, proposer: str) -> None:
-    """Every layout of a grid, with bounds where they hold: no layout has a quicker token."""
+    """Try every layout of a grid, with valid bounds: no layout has a faster token."""
     speculation = PROPOSALS[proposer]
     setup = _question("deepseek_v3", "h200_sxm", 1000.0, preset, (placement,))
     layouts = WholeLayouts(pipeline=False)

@@ -1,4 +1,4 @@
-"""Where closed forms of a load count, and where it is played."""
+"""The validated range of the analytical load model, and the use of the simulator outside it."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_groups_that_wait_for_each_other_are_unproven() -> None:
 
 @pytest.mark.parametrize("isl", ["2000", "lognormal:1000:1"])
 def test_percentiles_rise_with_the_load(isl: str) -> None:
-    """All rates have the same random numbers, and memory that runs out makes nothing faster."""
+    """All rates have the same random numbers, and a full memory makes nothing faster."""
     service = replace(service_of(isl=isl, osl="200"), slots=48)
     load, before = simulate_where_needed(service, Gamma(4.0)), None
     for share in (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9):

@@ -1,4 +1,4 @@
-"""Layouts as services: which there are, how many requests fit, and steady states in between."""
+"""Layouts as services: their list, the maximum concurrency, and the steady states below it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REQUESTS = Requests(isl=Length.parse(1000), osl=Length.parse(200))
 
 
 def test_every_layout_of_four_chips() -> None:
-    """Heads 32 and 8, 32 layers: written out by hand; dp is what is left."""
+    """Heads 32 and 8, 32 layers: written out by hand; dp is the remaining factor."""
     plans = offer_of("llama_3_8b", most=4, engine="any").plans
     found = list(
         zip(*(axis.astype(int) for axis in (plans.accelerators, plans.pp, plans.attention_ranks)), strict=True)
@@ -158,7 +158,7 @@ ENGINES = ("trtllm", "sglang", "vllm")
 
 
 def _held(setup: Setup, plans: Plans, context: float) -> float:
-    """Cache of one request of so many tokens [B]."""
+    """Return the cache of one request with a given context [B]."""
     needed = replace(setup, context=context, spread=0.0).memory(replace(plans, batch=np.ones(1)))
     return float(np.ravel(needed.kv_bytes)[0])
 
@@ -167,7 +167,7 @@ def _held(setup: Setup, plans: Plans, context: float) -> float:
     ("engine", "own", "others"), [("trtllm", 1.0, 1.0), ("sglang", 1.0, 0.098), ("vllm", 0.0, 0.0)]
 )
 def test_engines_let_in_whom_they_keep_room_for(engine: str, own: float, others: float) -> None:
-    """Prompts of 32,000 tokens and answers of 16,000: the last one finds all others at 40,000 on average."""
+    """With prompts of 32,000 tokens and outputs of 16,000, the last request finds the others at 40,000 on average."""
     service = service_of("llama_3_8b", "32000", "16000", engine=engine)
     setup, plans = service.setup, replace(service.plans, batch=np.ones(1))
     needed = setup.memory(replace(plans, batch=np.array([float(service.slots)])))

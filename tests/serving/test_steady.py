@@ -1,4 +1,4 @@
-"""Steady states: identities that hold whatever the model, limits known by hand, and what grows with what."""
+"""Steady states: identities for every model, limits known by hand, and monotonicity."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_a_single_request_waits_for_nobody(chunk: str) -> None:
 
 
 def test_a_step_with_prefill_between_others() -> None:
-    """T(B) + (B - 1) / steps x P, by hand."""
+    """The mean is T(B) + (B - 1) / steps x P (by hand)."""
     asked = requests(1_000, 201)
     found, some = state("llama_3_8b", (1, 1, 1, 1), 41.0, asked, WHOLE)
     step = fastest_cut(setup("llama_3_8b", asked.mean_context, WHOLE), some)
@@ -183,7 +183,7 @@ def test_prompts_that_pause_decoding_wait_as_in_m_g_1(scv: float) -> None:
 
 
 def test_prompts_that_ride_along_are_served_through_gates() -> None:
-    """Against steps played one by one: each serves who came during the one before."""
+    """Compare with steps simulated one by one: each serves the requests that arrived during the previous one."""
     asked = requests(1_000, 500)
     found, _ = state("llama_3_8b", (1, 1, 1, 1), 100.0, asked, "serving.prefill_chunk=8192")
     decode = float(found.decode_seconds[0])
@@ -237,9 +237,9 @@ def test_the_host_makes_tokens_of_what_is_cached_too() -> None:
 
 
 def test_decoding_goes_on_while_the_host_launches_a_prompt() -> None:
-    """80 us for each kernel: a short prompt by itself waits for the host, beside decoding only for what is left.
+    """80 us per kernel: a short prompt alone waits for the CPU, and during decode only for the remainder.
 
-    Answers are so long that no two prompts begin in a step.
+    Outputs are so long that no two prompts start in one step.
     """
     asked = requests(600, 2_000)
     slow, _ = state("llama_3_8b", (1, 1, 1, 1), 4.0, asked, "host.launch=80 us")
@@ -259,9 +259,9 @@ def test_decoding_goes_on_while_the_host_launches_a_prompt() -> None:
 
 @pytest.mark.parametrize("batch", [40.0, 300.0, 2000.0])
 def test_prompts_that_begin_in_the_same_step_are_launched_once(batch: float) -> None:
-    """As many as chance has it: the longer of one launch and the work of all, over all numbers of them.
+    """Average over all numbers of prompts in a step: the maximum of one launch and the work of all.
 
-    Chips work on all prompts of a step together, which takes less than one after the other.
+    Chips process all prompts of a step together, which takes less time than one after the other.
     """
     asked = requests(100, 200)
     slow, _ = state("llama_3_8b", (1, 1, 1, 1), batch, asked, "host.launch=80 us")
@@ -302,7 +302,7 @@ def test_a_slower_host_makes_nothing_quicker(
 
 
 def test_batches_below_one_per_group_leave_groups_without_work() -> None:
-    """Two groups of four: a step for one sequence is as long as one for two but for what both groups share."""
+    """With two groups of four, a step for one sequence is as long as one for two, except for shared work."""
     one, two, three, four = (
         steady(setup(), plans((8, 4, 1, 1), batch), requests()).decode_seconds for batch in (1.0, 2.0, 3.0, 4.0)
     )

@@ -1,4 +1,4 @@
-"""Questions that a user writes as YAML, with and without mistakes."""
+"""User scenarios in YAML, with and without mistakes."""
 
 from __future__ import annotations
 

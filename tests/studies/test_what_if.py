@@ -1,4 +1,4 @@
-"""What answers depend on: elasticities against limits in closed form, and steps against the layouts that answer."""
+"""Sensitivities: elasticities against analytical limits, and steps against the selected layouts."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_curves_pass_through_the_frontier() -> None:
 
 
 def test_costs_between_batches_are_those_of_the_batches_between() -> None:
-    """Interpolation against a frontier whose batches lie elsewhere: within 0.5 %."""
+    """Compare interpolation with a frontier whose batches lie elsewhere: within 0.5%."""
     settings = Settings(model="llama_3_70b", hardware="h100_sxm", weights="fp8", tp=8, **TOGETHER)
     curves = LayoutCurves(_front(settings))
     for speed in (30.0, 55.0, 88.0, 110.0):

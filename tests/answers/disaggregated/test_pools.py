@@ -1,4 +1,4 @@
-"""Disaggregated serving: against aggregated, against trying everything, and against queues whose answer is known."""
+"""Disaggregated serving against aggregated serving, brute force, and queues with a known solution."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def pools(*subject: Any, **asked: Any) -> Pools:
 
 @cache
 def few(isl: float | str = 2000, osl: float = 200, **options: Any) -> Pools:
-    """Few layouts of a small model."""
+    """Return a few layouts of a small model."""
     return pools("llama_3_8b", "h100_sxm", lengths(isl, osl), max_accelerators=4, **options)
 
 
@@ -49,13 +49,13 @@ def chip(**changes: object) -> HardwareSpec:
 
 
 def free(model: str, requests: Requests, largest: float) -> Pools:
-    """Communication takes no time, of caches either."""
+    """Return pools whose communication, KV-cache transfer included, takes no time."""
     assumed = catalog.assumptions("deployable", changes=["network.collectives=free", "per_family={}"])
     return pools(model, "h100_sxm", requests, assumptions=assumed, max_accelerators=largest)
 
 
 def factors(both: Pools) -> Array:
-    """Costs of instances that do both over those of pools, at the speeds of the frontier of pools [1]."""
+    """Return the cost of aggregated instances over that of pools, at the speeds of the pools' frontier [1]."""
     front = asking.apart_frontier(both)
     together = service_frontier([Candidate(both.decode.services)], ends=False)
     speeds = front.tokens_per_second[front.tokens_per_second <= together.tokens_per_second[-1]]
@@ -117,16 +117,18 @@ def test_the_slower_side_decides() -> None:
 
 
 def test_deepseeks_own_fleet() -> None:
-    """DeepSeek's report of 2025-03-01 (open-infra-index, day 6), rows D0466, P0024 and P0054 of the measurements.
+    """The predicted cost of DeepSeek's own fleet is within 30% of the published one.
 
-    608 G input tokens of a day, 342 G of them cached, and 168 G output tokens cost 87,072 USD at 2 USD per H800 and
-    hour, at 20 to 22 tokens/s per user and 4,989 tokens of cache on average. That fleet was neither always full nor
-    without speculation: ours is expected within 30 %.
+    Source: DeepSeek's report of 2025-03-01 (open-infra-index, day 6), rows D0466, P0024 and P0054 of the measurements.
+    One day had 608 G input tokens (342 G of them cached) and 168 G output tokens. They cost 87,072 USD at 2 USD per
+    H800-hour, at 20 to 22 tokens/s per user and a mean context of 4,989 tokens. The fleet was not always full, and it
+    used speculative decoding.
 
-    Aggregated, InferenceMAX measured 237 output tokens/s per H200 at 30 tokens/s per user with prompts of 1,024 tokens,
-    and 143 at 19 with 8,192 (inferencemax_aggregated.csv): at 2 USD 2.3 and 3.9 USD per million, 4.5 times that fleet's
-    0.52 and more, on 8 accelerators. Ours may take 160, whose groups hold prompts back until each has one: published
-    pairs of equal hardware differ by 1.3 to 4 (pool_pairs.csv).
+    For aggregated serving, InferenceMAX measured 237 output tokens/s per H200 at 30 tokens/s per user with prompts of
+    1,024 tokens. With 8,192 tokens it measured 143 at 19 (inferencemax_aggregated.csv). At 2 USD these are 2.3 and 3.9
+    USD per million, on 8 accelerators: at least 4.5 times the fleet's 0.52. Our layouts may use 160 accelerators, whose
+    attention-DP groups delay prefill until each has a prompt. Published pairs on equal hardware differ by 1.3 to 4
+    (pool_pairs.csv).
     """
     osl = 4989 / (608 / 168 + 0.5)
     both = pools(
@@ -202,7 +204,7 @@ def test_too_much_is_said_to_be_too_much() -> None:
 
 
 def in_line(count: int, rate: float, seconds: Array) -> Array:
-    """Waits of prompts that come at random and are read one after the other by several servers, simulated [s]."""
+    """Simulate the waits of prompts with random arrivals and several servers that process one prompt each [s]."""
     free_at, waits = [0.0] * count, []
     for arrival, work in zip(
         np.cumsum(np.random.default_rng(7).exponential(1 / rate, seconds.size)), seconds, strict=True
@@ -214,7 +216,7 @@ def in_line(count: int, rate: float, seconds: Array) -> Array:
 
 
 def test_prompts_wait_as_in_a_queue_with_several_servers() -> None:
-    """Equal prompts, Poisson arrivals, one line: M/D/c, simulated; the formula is an approximation within 15 %."""
+    """Waits of equal prompts with Poisson arrivals in one queue agree with a simulation of M/D/c within 15%."""
     # No two prompts of 2000 tokens fit a step.
     narrow = catalog.assumptions("deployable", changes=["serving.prefill_chunk=2048"])
     both, count = pools("llama_3_8b", "h100_sxm", lengths(2000, 200), assumptions=narrow, max_accelerators=1), 3
@@ -227,7 +229,7 @@ def test_prompts_wait_as_in_a_queue_with_several_servers() -> None:
 
 
 def test_prompts_that_wait_are_read_together() -> None:
-    """Four prompts of 2000 tokens fit a step of 8192; each takes less than by itself, but all wait for the last."""
+    """Four prompts of 2000 tokens fit a step of 8192. Each takes less than alone, but all wait for the last."""
     both = few()
     rates, pool = load.prefill_rates(both, 0, 0, 2), both.prefill
     alone, shared = float(pool.prefill_seconds[0]), float(pool.prefill_busy_seconds[0])
@@ -291,7 +293,7 @@ def test_a_place_is_waited_for_as_often_and_as_long_as_its_queue_says() -> None:
 
 @pytest.mark.parametrize(("count", "busy", "within"), [(12, 0.8, 0.04), (2, 0.5, 0.07), (2, 0.8, 0.15)])
 def test_a_long_prompt_takes_its_own_time_in_a_prefill_instance(count: int, busy: float, within: float) -> None:
-    """Poisson arrivals, one line, several servers whose work follows the length of each prompt, simulated (M/G/c)."""
+    """Compare with a simulated M/G/c queue: Poisson arrivals, one queue, and work that follows each prompt's length."""
     # No two prompts of 2000 tokens fit a step.
     narrow = catalog.assumptions("deployable", changes=["serving.prefill_chunk=2048"])
     both = pools("llama_3_8b", "h100_sxm", lengths("lognormal:2000:1", 200), assumptions=narrow, max_accelerators=1)
@@ -312,7 +314,7 @@ def test_a_long_prompt_takes_its_own_time_in_a_prefill_instance(count: int, busy
 
 @pytest.mark.parametrize(("variation", "within"), [(0.5, 0.1), (1.0, 0.25), (2.0, 0.55)])
 def test_a_long_prompt_makes_those_wait_that_share_its_steps(variation: float, within: float) -> None:
-    """Several prompts fit a step, and are read as they came: as the player has it, which is longer than in turns."""
+    """Prompts that share steps in order of arrival wait longer than prompts that take turns, as in the simulator."""
     both = pools("llama_3_8b", "h100_sxm", lengths(f"lognormal:2000:{variation:g}", 200), max_accelerators=1)
     reader, rates = both.prefill.services.service(0), load.prefill_rates(both, 0, 0, 1)
     rate, count = 0.6 * float(rates[-1]), 20_000
@@ -399,7 +401,7 @@ def test_in_a_mesh_a_cache_takes_the_links_between_the_chips_of_both_pools() -> 
 
 @cache
 def proposing(proposer: ProposerName, draft: str | None = None) -> Pools:
-    """The same few layouts, of which decode pools run rounds."""
+    """Return the same few layouts, with speculative decoding in decode pools."""
     model = None if draft is None else catalog.model(draft)
     return pools(
         "llama_3_8b", "h100_sxm", lengths(2000, 200), max_accelerators=4,

@@ -1,4 +1,4 @@
-"""Requests in flight of decode instances at most: chosen for a promised TPOT, against a simulation and all others."""
+"""The maximum concurrency of decode instances for a TPOT SLO, against a simulation and all other limits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PERCENTILES = ("mean", "p50", "p90")
 
 @cache
 def pools(memory: float = 1.0) -> Pools:
-    """A small model on chips with so many times the HBM."""
+    """Return a small model on chips with a multiple of the HBM."""
     chip = catalog.hardware("l40s", changes=[f"hbm_bytes={memory * catalog.hardware('l40s').hbm_bytes}"])
     requests = Requests.build({"isl": 1000, "osl": 300}, origin="test")
     return asking.pools("llama_3_8b", chip, requests, assumptions="deployable", max_accelerators=1)
@@ -36,7 +36,7 @@ def decoder(memory: float = 1.0) -> load.Decoder:
 
 
 def simulated(decode: load.Decoder, rate: float, count: int) -> tuple[float, float, float]:
-    """Mean and p90 of the time between tokens, and the mean wait for a place: Poisson arrivals, exponential answers."""
+    """Simulate Poisson arrivals and exponential outputs; return mean and p90 TPOT and the mean wait for a slot."""
     chance = np.random.default_rng(3)
     steps = chance.exponential(pools().requests.decode_steps, count)
     arrivals = np.cumsum(chance.exponential(1.0 / rate, count)).tolist()
@@ -89,7 +89,7 @@ def test_what_is_limited_waits_as_in_a_simulation() -> None:
 
 
 def test_all_requests_of_a_closed_loop_are_in_it() -> None:
-    """Little's law, with waits for a place in a batch: more requests than the only decode instance has slots for."""
+    """Little's law holds, waits for a slot included, for more requests than the only decode instance has slots."""
     slots = decoder().slots
     for concurrency in (0.5 * slots, 1.5 * slots):
         fleet = load.closed_loop(pools(), (0, 0), (40, 1), concurrency)
@@ -129,7 +129,7 @@ def test_where_no_number_keeps_the_tpot_all_slots_are_taken() -> None:
 @pytest.mark.parametrize("percentile", PERCENTILES)
 @pytest.mark.parametrize("ttft", [2.0, float("inf")])
 def test_more_memory_is_never_dearer(percentile: str, ttft: float) -> None:
-    """More requests have room; that they must not all be in flight costs nothing."""
+    """More memory holds more requests, and running fewer of them at once costs nothing."""
     for tpot in (0.04, 0.05, 0.065):
         targets = Targets(ttft, tpot, percentile)
         for rate in (2.0, 5.0, 11.0):

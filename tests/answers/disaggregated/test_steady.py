@@ -1,4 +1,4 @@
-"""Pools with as many requests all the time: against every ratio tried one by one, and against their closed loop."""
+"""Pools at a constant concurrency, against every ratio tried one by one and against their closed loop."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NODE = 8
 
 @cache
 def every(most: int = 4) -> Pools:
-    """Pools of a dense model of 32 billion parameters."""
+    """Return pools of a dense model with 32 billion parameters."""
     setup = ie.Setup.of("qwen3_32b", "h100_sxm", engine="vllm")
     return pools_of(setup, REQUESTS, ie.Space(max_accelerators=most))
 
@@ -38,27 +38,27 @@ def steady(most: int = 4) -> SteadyPools:
 
 
 def busy_seconds(found: Pools, reader: int, writer: int) -> float:
-    """What one prompt takes of an instance that reads [s]."""
+    """Return the time that one prompt occupies a prefill instance [s]."""
     sending = float(found.transfer.sending_seconds[reader, writer])
     return max(float(found.prefill.prefill_busy_seconds[reader]), sending)
 
 
 def states(found: SteadyPools, every_nth: int = 7) -> list[tuple[int, int]]:
-    """Some states of every decode layout that pools have, by layout and batch; the full one last."""
+    """Return some states of every decode layout of the pools, by layout and batch; the full state is last."""
     layouts, batches = found.seen[0].shape
     some = itertools.product(range(layouts), [*range(0, batches, every_nth), batches - 1])
     return [state for state in some if np.isfinite(found.seen[0][state])]
 
 
 def group(found: SteadyPools, row: int, column: int) -> tuple[int, int, int]:
-    """The prefill layout of a state, and how many instances read for how many that decode."""
+    """Return the prefill layout of a state, and its numbers of prefill and decode instances."""
     at = np.array([row]), np.array([column])
     ((readers, decoders),) = found.instances_at(*at)
     return int(found.reading_rows(*at)[0]), readers, decoders
 
 
 def decoded(found: SteadyPools, row: int, column: int) -> float:
-    """What one instance completes that decodes what others read [1/s]."""
+    """Return the requests that one decode instance completes when prefill instances supply it [1/s]."""
     return float(found.seen[1][row, column]) / group(found, row, column)[2]
 
 
@@ -76,7 +76,7 @@ def fills_nodes(chips: float) -> bool:
 
 
 def test_no_group_that_fills_nodes_is_noticeably_cheaper() -> None:
-    """All numbers of instances of both kinds, of every layout that could read: chips for each request of a second."""
+    """Try all numbers of prefill and decode instances of every prefill layout, and compare chips per request rate."""
     found = steady()
     sizes = every().prefill.accelerators, every().decode.accelerators
     pairs = list(itertools.product(range(1, MOST_RATIO + 1), repeat=2))
@@ -98,7 +98,7 @@ def test_no_group_that_fills_nodes_is_noticeably_cheaper() -> None:
 
 
 def test_what_is_seen_is_that_of_the_group() -> None:
-    """By hand: chips of both kinds, and the rate of those that decode."""
+    """The displayed chips of both kinds and the rate of the decode instances equal sums by hand."""
     found = steady()
     tpot, rate, chips, concurrency, batch = found.seen
     own = every().decode.states.without_prompts(REQUESTS.decode_steps)
@@ -166,7 +166,7 @@ def test_the_smallest_group_of_a_ratio(wanted: float, reading: float, decoding: 
 
 @pytest.mark.parametrize(("reading", "decoding"), [(1.0, 4.0), (1.0, 1.0), (4.0, 8.0), (8.0, 8.0), (2.0, 16.0)])
 def test_no_request_costs_more_where_more_are_decoded(reading: float, decoding: float) -> None:
-    """Whatever ratio an instance wants, as many requests as fill a smaller ratio cost no less, but for small groups."""
+    """At any ratio, concurrency that fills a smaller ratio costs no less; small groups are an exception."""
     wanted = np.geomspace(0.1, 7.0, 500)
     sizes = np.array([reading]), np.array([decoding])
     readers, decoders, fed = (values[0] for values in _instances(wanted[None], *sizes, (NODE,), LARGEST))
@@ -177,10 +177,11 @@ def test_no_request_costs_more_where_more_are_decoded(reading: float, decoding: 
 
 
 def test_faster_links_do_not_ask_for_a_dearer_group() -> None:
-    """Llama 2 7B on A100: 4P5D no longer kept up with links of twice the bandwidth, and 8P8D cost 2 % more.
+    """Faster links do not select a more expensive group.
 
-    Elsewhere steps between batches are larger: where prefill of a group is full, a smaller group is taken that costs up
-    to 10 % more for each request.
+    With Llama 2 7B on A100, 4P5D no longer kept up with links of twice the bandwidth, and 8P8D cost 2% more. Elsewhere
+    the steps between batches are larger. When prefill of a group is full, the search selects a smaller group that costs
+    up to 10% more per request.
     """
     requests = Requests.build({"isl": 2316, "osl": 373}, origin="test")
     spec = ie.hardware("a100_sxm_80")
@@ -222,7 +223,7 @@ def test_the_first_token_waits_as_before_the_prefill_instances() -> None:
 
 
 def test_the_closed_loop_of_the_group_is_about_the_same() -> None:
-    """Where instances that decode have places to spare, for which the loop waits otherwise."""
+    """Compare where decode instances have spare slots; without them, requests of the loop wait."""
     found, compared = steady(), 0
     for row, column in states(found, 4):
         tpot, rate, _, _, batch = (float(values[row, column]) for values in found.seen)

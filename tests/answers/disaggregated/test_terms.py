@@ -1,4 +1,4 @@
-"""Terms of fleets of pools, and both ways of serving on the same ones: promises, and the simulation."""
+"""Terms of fleets of pools, and of both arrangements with the same SLOs and the same simulation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests import asking
 
 @cache
 def few(isl: float = 2000, osl: float = 200, largest: float = 2) -> Pools:
-    """Few layouts of a small model."""
+    """Return a few layouts of a small model."""
     requests = Requests.build({"isl": isl, "osl": osl, "cached": 0}, origin="test")
     return asking.pools("llama_3_8b", "h100_sxm", requests, assumptions="deployable", max_accelerators=largest)
 
@@ -51,8 +51,8 @@ def test_a_prefill_pool_by_hand() -> None:
 
     | quantity | arithmetic | value |
     |---|---|---|
-    | prompt by itself | P | 0.1 s |
-    | promise, without overhead and transfer | L | 0.15 s |
+    | prompt alone | P | 0.1 s |
+    | SLO, without overhead and transfer | L | 0.15 s |
     | wait of M/D/1 | P u / (2 (1 - u)) = L - P | u = 2 (L - P) / (P + 2 (L - P)) = 0.1 / 0.2 = 0.5 |
     | requests per second | u / P | 5 |
     """
@@ -74,9 +74,9 @@ def test_a_prefill_pool_by_hand() -> None:
 
 
 def test_prompts_of_a_shared_step_have_their_percentiles() -> None:
-    """Four prompts share a step: most of a line is inside the instance.
+    """Four prompts share a step, so most of the queue is inside the instance.
 
-    Simulated, within 16 % at 30 to 80 % load, p99 within 22 %.
+    The simulation agrees within 16% at 30% to 80% load, and p99 within 22%.
     """
     both = few(2000, 200, 1)
     reader = both.prefill.services.service(0)
@@ -93,7 +93,9 @@ def test_prompts_of_a_shared_step_have_their_percentiles() -> None:
 
 
 def test_the_simulation_sees_what_both_sides_promise() -> None:
-    """One prefill instance for two that decode, and an aggregated instance, as full as 150 and 12 ms allow."""
+    """Simulate one prefill and two decode instances, and an aggregated instance, at the highest load with TTFT 150 ms
+    and TPOT 12 ms.
+    """
     both, targets = few(2000, 200, 1), Targets(0.15, 0.012)
     service = both.decode.services.service(0)
     loads = [loaded(service, share * service.most_requests_per_second) for share in np.arange(0.3, 0.8, 0.02)]

@@ -1,4 +1,4 @@
-"""Layouts, formats and chips in the words of engines, and what they have no words for."""
+"""Layouts, formats and chips as arguments of engines, and settings that have no argument."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from inference_econ.serving.services import services
 
 
 def _service(setup: Setup, tp: int, dp: int, pp: int = 1, ep: int = 1, slots: int = 64) -> Service:
-    """One layout as a service, whether an engine has it or not."""
+    """Return one layout as a service, even if no engine supports it."""
     requests = Requests.build({"isl": 2000, "osl": 500}, origin="test")
     numbers = (tp * dp * pp, slots, pp, tp, ep)
     accelerators, batch, depth, ranks, experts = (np.array([float(number)]) for number in numbers)
@@ -98,7 +98,7 @@ def test_groups_hold_prompts_back_as_was_priced() -> None:
 
 
 def test_pools_hold_nothing_back() -> None:
-    """They read or decode: nothing waits for what others do, and SGLang's delayer refuses pools."""
+    """Pools either prefill or decode, so no delay is set; SGLang's delayer rejects pools."""
     service = _service(Setup.of("deepseek_v3", "h200_sxm", engine="sglang"), 1, 8, ep=8)
     assert holding.priced(service, "both") == 30
     assert holding.priced(service, "prefill") == holding.priced(service, "decode") == 0
@@ -153,7 +153,10 @@ def test_weights_that_are_not_published_are_made_or_named() -> None:
 
 
 def test_a_published_checkpoint_in_the_format_is_preferred() -> None:
-    """What follows instructions, and what was quantised already: an engine quantises the 16-bit one only without it."""
+    """An instruction-tuned, quantized checkpoint is preferred.
+
+    An engine quantizes the 16-bit checkpoint only if there is none.
+    """
 
     def served(model: str, weights: str | None = None) -> Weights:
         return plan.weights(_service(Setup.of(model, "h100_sxm", weights=weights), 8, 1), None)
@@ -217,7 +220,7 @@ def test_the_head_of_a_recipe_proposes(engine: str, chip: str, drafts: int, told
 
 
 def test_kernels_of_the_recipe_that_is_followed_are_asked_for() -> None:
-    """TensorRT-LLM's recipe on H200 names CUTLASS; with another cache it is no recipe, and nothing is asked for."""
+    """TensorRT-LLM's recipe on H200 names CUTLASS. Another KV-cache format leaves the recipe, so no kernel is set."""
     own = _service(Setup.of("deepseek_v3", "h200_sxm", kv="fp8"), 8, 1, ep=8)
     assert _written("trtllm", own)["moe_config"] == {"backend": "CUTLASS"}
     assert "moe_config" not in _written("trtllm", _service(Setup.of("deepseek_v3", "h200_sxm"), 8, 1, ep=8))
@@ -235,7 +238,7 @@ def test_kernels_of_the_recipe_that_is_followed_are_asked_for() -> None:
 
 
 def test_kernels_that_a_version_has_not_are_not_asked_for() -> None:
-    """AITER is an option of every recorded version of SGLang; a version without options is started without it."""
+    """AITER is an option of every recorded version of SGLang; a version without recorded options starts without it."""
     service = _service(Setup.of("deepseek_v3", "mi355x", kv="fp8"), 8, 1)
     runner = plan.engine("sglang", "0.5.3")
     arguments, _ = written(runner, service, InstanceLimits.of(service, runner, "both"), Weights("m/x"))

@@ -1,4 +1,4 @@
-"""Memory as engines count it when they start, beside two published failures of servers that did not."""
+"""Memory as engines compute it at startup, compared with two published failures of servers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _service(model: str, ranks: int, isl: int, osl: int, weights: str, kv: str |
 
 @pytest.fixture(scope="module")
 def worker() -> Service:
-    """A worker as in the published failure: Llama 3.1 70B in FP8 on one accelerator of 80 GB."""
+    """Return a worker as in the published failure: Llama 3.1 70B in FP8 on one accelerator of 80 GB."""
     return _service("llama_3_70b", 1, 3000, 150, "fp8", "bf16")
 
 

@@ -1,4 +1,4 @@
-"""Collectives beside measurements: how rows are read, what predicts them, and which constants were fitted to them."""
+"""Collectives compared with measurements: reading of rows, predictions, and fitted constants."""
 
 from __future__ import annotations
 

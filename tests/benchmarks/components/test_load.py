@@ -1,4 +1,4 @@
-"""Closed forms of load beside servers under Poisson arrivals: what is compared, and how far off it is."""
+"""The analytical load model compared with servers under Poisson arrivals, and its errors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_every_row_is_predicted() -> None:
 
 
 def test_a_row_by_hand() -> None:
-    """The first: Llama 3.1 8B on one card, 100 requests/s offered, 11.3 completed."""
+    """The first row: Llama 3.1 8B on one card, 100 requests/s offered, 11.3 completed."""
     first = {point.series: point for point in report().points if point.id == report().points[0].id}
     tokens, cost = first["tokens/s, vllm, queue"], first["$/M, vllm, queue"]
     assert tokens.measured == pytest.approx(2899.07, abs=0.01)
@@ -54,7 +54,10 @@ def test_a_row_by_hand() -> None:
 
 
 def test_how_far_off_vllm_is_without_calibration() -> None:
-    """Half within a third or a half; too quick, since hosts and kernels lose what `deployable` does not know."""
+    """Half of the errors are within a third to a half.
+
+    Predictions are too fast, since `deployable` omits losses of hosts and kernels.
+    """
     for words, median in (
         (("TPOT by number in flight", "vllm"), 0.35),
         (("TPOT by rate", "vllm", "queue"), 0.35),
@@ -68,7 +71,7 @@ def test_how_far_off_vllm_is_without_calibration() -> None:
 
 
 def test_more_load_is_slower_in_both() -> None:
-    """The shape: predictions rank the loads of a server as measurements do, until it is full."""
+    """Predictions rank the loads of a server as measurements do, until the server is full."""
     servers: dict[str, list[tuple[float, float]]] = {}
     for point in points("TPOT by rate", "vllm", "kept up"):
         server, _, _ = point.subject.rpartition(", ")

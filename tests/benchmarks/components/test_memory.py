@@ -1,4 +1,4 @@
-"""Reported memory beside the capacity check: numbers that can be reckoned by hand."""
+"""Reported memory compared with the capacity check, with hand calculations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pools gain over aggregated serving, as published and as the command answers."""
+"""The gain of pools over aggregated serving, as published and as predicted by the command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measured speculation: what is predicted of the shipped rows, how well, and why the others are not."""
+"""Measured speculation: predictions of the shipped rows, their errors, and reasons for rows without a prediction."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ def test_the_published_theory_is_ours_to_its_digits(report: Report) -> None:
 
 
 def test_speed_ups_of_leviathan_are_met_as_well_as_by_their_theory(report: Report) -> None:
-    """Their Table 2 states what theorem 3.8 gives: ours is that, and off from the measurements by as much."""
+    """Table 2 of the paper states theorem 3.8.
+
+    Our predictions equal it, and so does the error against the measurements.
+    """
     points = _points(report, "speed-up from acceptance and cost")
     assert len(points) == 12
     with SHIPPED.open(encoding="utf-8") as stream:
@@ -87,7 +90,7 @@ HEAD = SHIPPED.read_text(encoding="utf-8").splitlines()[0]
 
 
 def _own(tmp_path: Path, **cells: str) -> list[ComparedPoint]:
-    """One row like the first that was measured on a deployment, with some cells changed."""
+    """Write one row like the first measured row of a deployment, with some cells changed."""
     with SHIPPED.open(encoding="utf-8") as stream:
         row = next(row for row in csv.DictReader(stream) if row["id"] == "S0051")
     path = tmp_path / "own.csv"

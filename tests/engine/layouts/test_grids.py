@@ -1,4 +1,4 @@
-"""Whole-number layouts: nothing that divides is left out, and pins are tried exactly."""
+"""Layouts with integer degrees: no divisor is omitted, and fixed degrees are tried exactly."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def _question(model: str, preset: str = "deployable", changes: tuple[str, ...] =
 
 
 def _all_pairs(size: int, batch: float, pp: int) -> Plans:
-    """Every whole number of attention ranks and of expert-parallel ranks of a stage."""
+    """Return every integer pair of attention and expert-parallel ranks of a stage."""
     degrees = np.arange(1.0, size // pp + 1.0)
     one = np.ones((1, 1))
     return Plans(one * size, one * batch, one * pp, degrees[:, None], degrees[None, :], whole=True)
 
 
 def _possible(setup: Setup, plans: Plans) -> set[tuple[float, float]]:
-    """Attention and expert-parallel ranks of the plans that divide what they must."""
+    """Return the attention and expert-parallel ranks of the plans that meet the divisibility rules."""
     assert plans.ep is not None
     codes = np.broadcast_to(setup.reasons(plans, "1d"), plans.shape)
     ranks, ep = (

@@ -1,4 +1,4 @@
-"""Degrees, batches and sizes that a user gives: tried exactly, or refused with the reason."""
+"""Degrees, batches and sizes from the user: tried exactly, or rejected with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays of plans, and what they do not divide."""
+"""Arrays of plans, and their divisibility."""
 
 from __future__ import annotations
 

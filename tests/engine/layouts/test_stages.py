@@ -1,4 +1,4 @@
-"""Pipelines whose stages have not all as many layers: by hand, as invariants, and what is refused."""
+"""Pipelines with unequal stages: by hand, as invariants, and rejected inputs."""
 
 from __future__ import annotations
 

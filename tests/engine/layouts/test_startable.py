@@ -1,4 +1,4 @@
-"""Which layouts engines can start, held against how their documents and sources say it."""
+"""Layouts that engines can start, compared with their documents and sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adapters of low rank: weights, bytes and FLOP counted by hand, and what engines and memory make of them."""
+"""LoRA adapters: weights, bytes and FLOP by hand, and the effect on engines and memory."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def rows(asked: Setup, plans: Plans) -> dict[str, Operator]:
 
 
 def held(asked: Setup, plans: Plans) -> float:
-    """Bytes of adapters of an instance."""
+    """Return the bytes of adapters of an instance."""
     without = replace(asked, assumptions=asked.assumptions.changed({"adapters.loras": 0}))
     both = [each.memory(plans).weight_bytes for each in (asked, without)]
     return float(np.ravel(both[0] - both[1])[0])
 
 
 def test_the_weights_of_an_adapter_by_hand() -> None:
-    """Two thin matrices beside each of the seven of a block, in 16 bits."""
+    """Two thin matrices for each of the seven matrices of a block, in 16 bits."""
     assert 32 * 16 * LAYER == 41_943_040
     assert held(setup(loras=1), plan_of(batch=8)) == 2.0 * 41_943_040
     assert held(setup(loras=5, rank=8), plan_of(batch=8)) == 5 * 41_943_040

@@ -1,4 +1,4 @@
-"""Agents on servers: what two measured servers saw of them, and the answers of the Python API."""
+"""Agents on servers: observations of two measured servers, and results of the Python API."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def test_measured_servers_under_coding_agents(
     model: str, tp: int, number: int, ttft: float, tpot: float, running: float, read: float,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """Lengths are those that the counters of these servers say; their latencies are predicted.
+    """Compare latencies at the lengths in these servers' counters.
 
-    Their caches have 16 bits, as vLLM's have that are told nothing else. Of 3,000 requests means are off by 8 %.
+    Their caches have 16 bits, the default of vLLM. Means of 3,000 requests are off by 8%.
     """
     monkeypatch.setattr(agent_play, "_LEAST", 20_000)
     monkeypatch.setattr(agent_play, "_MOST", 20_000)
@@ -73,9 +73,9 @@ def test_measured_servers_under_coding_agents(
 def test_measured_requests_of_one_agent(
     model: str, tp: int, prompt: int, new: int, reading: float, rest: float
 ) -> None:
-    """What is read is read as fast; the rest is the host's, and grows with the whole prompt.
+    """Reads take the same time; the remainder is CPU overhead, which grows with the full prompt.
 
-    Requests of DeepSeek scatter: 8 % fewer tokens of the second took 17 % less.
+    Requests of DeepSeek scatter: the second had 8% fewer tokens and took 17% less.
     """
     setup, work = Setup.of(model, "h200_sxm", engine="vllm", kv="bf16"), Agents.of("coding_agent")
     service = offer(setup, work.requests, Space(Pins(tp=tp, dp=1, pp=1))).service(0)
@@ -85,7 +85,7 @@ def test_measured_requests_of_one_agent(
 
 @cache
 def small(space: Space | None = None) -> tuple[Agents, tuple[Candidate, ...]]:
-    """Agents of short sessions, and who competes for them."""
+    """Return agents of short sessions, and the candidates that serve them."""
     step = Step(name="work", turns=6, new_tokens=200, answer_tokens=60, pause=1)
     work = Agents("helpers", SessionSpec(shared_tokens=500, steps=[step]))
     return work, market(Setup.of("llama_3_8b", "h100_sxm", engine="vllm"), work.requests, space, slots=64)
@@ -124,7 +124,7 @@ def test_most_agents_are_the_inverse_of_the_cheapest_for_some(means: Means, monk
 
 
 def test_the_smallest_instance_that_carries_all_is_the_cheapest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Larger ones carry more per dollar, of which nothing is wanted here."""
+    """Larger instances serve more per dollar, but the load does not need it."""
     monkeypatch.setattr(agent_play, "_LEAST", 900)
     work = Agents.of("chat")
     offers = market(Setup.of("qwen3_32b", "h200_sxm", engine="vllm"), work.requests)
@@ -217,7 +217,7 @@ def test_what_cannot_be_asked() -> None:
 
 @pytest.mark.parametrize("tokens", [240_000, 1_000_000])
 def test_conversations_of_the_cache_command_find_as_much_when_they_are_played(tokens: int) -> None:
-    """The closed form of what a memory still holds against its blocks; nearly nobody is being served meanwhile."""
+    """Compare the formula for tokens still in memory with simulated blocks, while almost no request is active."""
     conversation = Conversation(6, 200, 100, think_seconds=60.0, lifetime_seconds=1e9, system_tokens=320)
     found = conversation.found(conversation.lifetime(4.0, tokens))
     chat = Step(name="chat", turns=6, new_tokens=200, answer_tokens=100, pause=60, pause_variation=1)
@@ -234,7 +234,9 @@ def test_conversations_of_the_cache_command_find_as_much_when_they_are_played(to
 
 
 def test_agents_of_agentperf_have_its_published_lengths() -> None:
-    """Of its methodology: prompts of 5,000 to 131,000 tokens, 27,000 on average; answers p50 150, p95 2,000."""
+    """Its methodology states prompts of 5,000 to 131,000 tokens, 27,000 on average, and outputs with p50 150 and p95
+    2,000.
+    """
     means = Agents.of("agentperf").means
     assert np.mean(means.prompts) == pytest.approx(27_000, rel=0.03) and means.side_by_side == 1.0
     assert means.prompts.min() > 5_000 and np.max(means.prompts + means.answers) <= 131_072
@@ -242,7 +244,7 @@ def test_agents_of_agentperf_have_its_published_lengths() -> None:
 
 
 def _in_flight(chip: str, cached: int) -> float:
-    """Requests of AA-AgentPerf that a node of eight has in flight with 20 tokens per second each, per watt [1/W]."""
+    """Return the concurrent AA-AgentPerf requests of a node of eight at 20 tokens/s each, per watt [1/W]."""
     setup = Setup.of("deepseek_v4_pro", chip, engine="vllm")
     requests = Requests(isl=Length(values=(26_825.0,)), osl=Length(values=(529.0,)), cached=cached)
     nodes = [offer(setup, requests, Space(Pins(tp=tp, dp=8 // tp, pp=1))).service(0) for tp in (1, 8)]
@@ -255,7 +257,7 @@ def _in_flight(chip: str, cached: int) -> float:
 def test_agentperf_is_what_servers_carry_that_read_prompts_again_or_find_them(
     chip: str, found: bool, published: float
 ) -> None:
-    """Over H200, whose published eleven agents a node are those of a server that reads whole prompts, as MI355X's."""
+    """H200's published eleven agents per node, like MI355X's, match a server that recomputes full prompts."""
     h200 = _in_flight("h200_sxm", 0)
     assert h200 * 8 * 700 == pytest.approx(11, abs=2)
     assert 1 / 1.5 < _in_flight(chip, 25_000 if found else 0) / h200 / (published / 2594) < 1.5
@@ -263,7 +265,7 @@ def test_agentperf_is_what_servers_carry_that_read_prompts_again_or_find_them(
 
 @pytest.mark.long
 def test_pools_carry_agents_where_a_play_of_them_keeps_the_promises() -> None:
-    """MiniMax-M2.5 on H200: apart they need a tenth fewer chips, though answers are read again."""
+    """MiniMax-M2.5 on H200: disaggregated serving needs a tenth fewer chips, although outputs are recomputed."""
     work, setup = Agents.of("coding_agent"), Setup.of("minimax_m2_5", "h200_sxm", engine="vllm")
     found = work.recommend(market(setup, work.requests, Space(max_accelerators=4)), 100)
     best, together = found[0], next(choice for choice in found if choice.fleet is None)
@@ -303,7 +305,7 @@ RENTED: tuple[Way, ...] = ("on_demand",)
 def test_questions_about_agents_choose_the_same_fleet(
     model: str, chip: str, arrangement: Arrangement, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is recommended is what is priced, what tokens of an API are held against, and what a day is made of."""
+    """``recommend``, ``price``, the comparison with API offers, and the fleet of a day select the same deployment."""
     monkeypatch.setattr(agent_play, "_LEAST", 300)
     work, kept = Agents("helpers", HELPERS), Targets(tpot_seconds=0.03, ttft_seconds=3.0)
     # With few slots a fleet of some instances carries few agents; pools cannot be told theirs.
@@ -364,7 +366,7 @@ def test_a_day_of_agents_is_planned_and_played(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_every_agent_plays_half_a_session_before_anything_is_measured() -> None:
-    """A fleet whose memory is too small tips over in the first 20 turns of its agents: 3.9 s, then 17 to 22 s."""
+    """A fleet with too little memory collapses in the first 20 turns of its agents: 3.9 s, then 17 to 22 s."""
     long, short = Agents.of("coding_agent"), Agents.of("batch")
     for number in (1, 50, 500, 5000):
         count, unmeasured = agent_play.run_of(long, number)

@@ -1,4 +1,4 @@
-"""The commands that turn questions round."""
+"""Commands that infer model sizes and prices from offers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HOUR = ("infer", "--hour-price", "--truth", "llama_3_8b", "--offer", "input=0.03
 
 
 def test_the_hour_behind_a_token_pays_for_that_token(command: Command) -> None:
-    """At the price of an hour that is implied, the cheapest service of that speed costs what is asked."""
+    """At the implied price of an hour, the cheapest service of that speed has the requested cost."""
     asked = record(command, *HOUR)
     price = asked["dollars_per_accelerator_hour"]
     front = record(command, "frontier", "llama_3_8b", "h100_sxm", "--price", price)

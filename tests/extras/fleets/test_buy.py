@@ -1,4 +1,4 @@
-"""Tokens, rented and owned machines: where they cross, against a walk along the traffic."""
+"""API tokens, rented and owned machines: break-even points against a sweep over request rates."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_walk_along_the_traffic_finds_the_same_crossovers(bought: Purchase, sh
 
 @pytest.mark.parametrize("arrangement", ["both", "aggregated", "disaggregated"])
 def test_the_fleet_that_is_recommended_for_a_traffic_is_billed(arrangement: Arrangement) -> None:
-    """Two commands say the same of every chip, and what is cheaper at some traffic is so from a smaller one on."""
+    """Two commands agree on every chip, and the cheaper option at some rate starts at a lower rate."""
     rate, requests, space = 300.0, ie.Requests(1000, 200), ie.Space(max_accelerators=2, any_group=True)
     chips = {
         chip: ie.candidates(ie.Setup.of("llama_3_8b", chip, engine="vllm"), requests, space, arrangement=arrangement)

@@ -1,4 +1,4 @@
-"""The command that plans and plays the fleet of a day."""
+"""``fleet``: the plan and simulation of a day."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A day of a fleet: the plan against all plans, the play against what must be conserved."""
+"""A day of a fleet: the plan against all plans, the simulation against conservation laws."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_what_cannot_be_is_refused(layouts: Services) -> None:
 
 
 def test_pools_that_would_be_cheaper_are_said_with_their_numbers() -> None:
-    """As many of either kind as recommendations for the hours have; nothing where only instances that do both are."""
+    """Both instance counts equal those of recommendations for the hours; without pools there is no note."""
     setup, targets = ie.Setup.of("qwen3_32b", "h200_sxm", engine="vllm"), ie.Targets(0.5, 0.03)
     offers = ie.candidates(setup, ie.Requests(isl=2000, osl=500), ie.Space(max_accelerators=4))
     day, together = (10.0, 50.0), [offer for offer in offers if offer.pools is None]

@@ -1,4 +1,4 @@
-"""Rollouts: against closed forms where all answers are alike, tokens conserved, and what cannot be asked."""
+"""Rollouts: against formulas for equal outputs, conservation of tokens, and rejected inputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.offered import ONE_CHIP, offer_of, service_of
 
 
 def test_answers_of_one_length_take_as_long_as_their_steps() -> None:
-    """Prompts are read in steps full of them, and a token each is written in as many steps as an answer has."""
+    """Steps full of prompts process them, and an output takes one step per token."""
     service = service_of(isl="64", osl="800")
     (run,) = rollout([offer_of(isl="64", osl="800", pins=ONE_CHIP)], 1, prompts=100).runs
     reading = 100 * service.full_prefill_seconds(64.0)
@@ -158,7 +158,7 @@ PUBLISHED = (
 @pytest.mark.long
 @pytest.mark.parametrize(("model", "gpus", "tp", "osl", "way", "seconds"), PUBLISHED)
 def test_published_steps_of_training(model: str, gpus: int, tp: int, osl: str, way: str, seconds: float) -> None:
-    """Of the first and third the share of the peak is derived that all but the generation reaches; others are told."""
+    """Derive the share of the peak in training of the first and third; compare the others."""
     layouts = offer(Setup.of(model, "h100_sxm", engine="vllm"), Requests(130, osl), Space(Pins(tp=tp, dp=1, pp=1)))
     answer = rollout([layouts], gpus, 64, 32, max_tokens=3966, learner=catalog.learning())
     (run,) = (run for run in answer.runs if run.way == way)

@@ -42,7 +42,7 @@ def _rows(table: CellTable) -> dict[str, tuple[Any, ...]]:
 
 
 def test_demand_limits_the_batch_of_an_instance_as_brute_force_says() -> None:
-    """Every size and batch of a grid whose tokens are demanded, at 60 tokens/s."""
+    """Every size and batch of a grid with sufficient demand, at 60 tokens/s."""
     series = [{"label": "70B", "speed": 60}]
     table = compare_points(_ask(over="max_tokens_per_second", values=[500, 50_000], series=series)).tables[0]
     setup = ie.Setup.of("paper/llama_3_70b", "paper/h100", weights="int8", assumptions="paper")

@@ -1,4 +1,4 @@
-"""Latent attention of DeepSeek-V2: the table of madsys-dev's notes, and which variant wins where."""
+"""Latent attention of DeepSeek-V2: the table of madsys-dev's notes, and the best variant by load."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_times_are_those_of_the_arithmetic_and_traffic_of_one_layer(result: Resu
 
 
 def test_the_order_that_was_measured(result: Result) -> None:
-    """CD beats CC for one sequence and for 32, absorbed projections beat both."""
+    """CD is faster than CC for one sequence and for 32, and absorbed projections are faster than both."""
     both = 0
     for timed in (result.tables[BY_CONTEXT], result.tables[-1]):
         for row in timed.rows:
@@ -114,7 +114,7 @@ def test_the_order_that_was_measured(result: Result) -> None:
 
 
 def test_implementations_of_the_notes(result: Result) -> None:
-    """Copies cost time, and memory; projections that are multiplied out cost most where little is cached."""
+    """Copies cost time and memory; multiplied-out projections cost most with a small cache."""
     timed = result.tables[NOTES]
     assert timed.columns == ("ours, us", "measured, us", "measured / ours")
     ours = {row.names: row.values[0] for row in timed.rows}
@@ -136,7 +136,7 @@ def test_implementations_of_the_notes(result: Result) -> None:
 
 
 def test_times_beside_what_the_notes_measured(result: Result) -> None:
-    """Their decompressed cache takes what ours does; where their code writes scores and copies, it takes longer."""
+    """Their decompressed cache takes our predicted time; variants that write scores and copies take longer."""
     measured = {row.names: row.values for row in result.tables[NOTES].rows}
     # Means of two files: 377.5 and 379.6; 15,490 and 15,310 us.
     assert measured["CD", 1, 1024][1] == pytest.approx(378.55)

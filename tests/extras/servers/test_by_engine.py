@@ -1,4 +1,4 @@
-"""Intervals by engine and generation of chips."""
+"""Intervals by engine and GPU generation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Fits: constants come back, outliers pull hardly, what cannot be known is said, and errors of rows left out."""
+"""Fits: recovered constants, little influence of outliers, stated unidentifiable constants, and errors of left-out
+rows.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,7 @@ def _base() -> Assumptions:
 
 
 def _measured(rows: list[Measurement], assumptions: Assumptions) -> list[Measurement]:
-    """The rows with what the model says under some assumptions."""
+    """Return the rows with predictions under given assumptions."""
     return [
         replace(one.measurement, ttft_seconds=one.ttft_seconds, tpot_seconds=one.tpot_seconds)
         for one in predict(rows, lambda _: assumptions)
@@ -89,7 +91,7 @@ def _folds() -> dict[Unlike, list[Fold]]:
 
 
 def _saved(tmp_path: Path, data: dict[str, Any]) -> Assumptions:
-    """A profile that is written and read."""
+    """Write and read a profile."""
     path = tmp_path / "mine.yaml"
     path.write_text(yaml_text(data), encoding="utf-8")
     return catalog.assumptions(str(path))

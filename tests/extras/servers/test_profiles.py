@@ -1,4 +1,4 @@
-"""Profiles that come with the package: which belongs to what, that they are physical, and how far off they are."""
+"""Shipped profiles: their subjects, physical limits and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predictors on the same rows: how others are asked, what counts, and what is refused."""
+"""Predictors on the same rows: calls of other tools, scoring, and rejected inputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from inference_econ.extras.servers import Measurement
 
 @pytest.fixture(scope="module")
 def rows() -> list[Measurement]:
-    """All that predictors are asked."""
+    """Return all rows that the predictors predict."""
     return asked_rows()
 
 

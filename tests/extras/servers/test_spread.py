@@ -1,4 +1,4 @@
-"""Quantiles of errors for servers that were not measured: misfits, few groups, and what the base knows."""
+"""Quantiles of errors for unmeasured servers: outliers, few groups, and the base profile."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _groups(chance: np.random.Generator, runs: int, rows: int, between: float, w
 
 
 def _width(quantiles: Sequence[float] | None) -> float:
-    """Of the interval of 80 %, in logarithms."""
+    """Return the width of the 80% interval, in logarithms."""
     assert quantiles is not None
     low, high = likely_ends(quantiles)
     return high - low
@@ -141,7 +141,7 @@ def test_every_interval_is_ordered_and_holds_the_prediction(
 
 @given(st.integers(0, 1000), st.sampled_from([-3.0, 2.0, 6.0]), st.integers(1, 6))
 def test_a_broken_run_moves_an_interval_by_its_rows_alone(seed: int, off: float, rows: int) -> None:
-    """Six broken rows beside a hundred: 85 % of the others are to be held, however far off they are."""
+    """With six broken rows among a hundred others, the interval covers 85% of the others, for any error of the six."""
     groups = _groups(np.random.default_rng(seed), 10, 10, 0.1, 0.1)
     broken = [*groups, [np.full(rows, off)]]
     assert joined(without_misfits(broken)).size == 100
@@ -163,7 +163,7 @@ def test_misfits_that_are_many_are_held_by_none() -> None:
 
 
 def test_six_scattered_outliers_widen_an_interval_by_a_third_at_most() -> None:
-    """No run of its own: what is far off in runs that are otherwise as others counts, by its rank alone."""
+    """Outliers inside otherwise normal runs count by their rank alone."""
     widths = []
     for seed in range(20):
         groups = _groups(np.random.default_rng(seed), 20, 5, 0.1, 0.1)

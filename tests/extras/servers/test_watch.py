@@ -1,4 +1,4 @@
-"""``watch``: windows of a server that runs, against the prediction at the load of each."""
+"""``watch``: windows of a running server, against the prediction at the load of each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAMES = {
 
 
 def page(requests: float, *, engine: str = "vllm", ttft: float = 0.08, tpot: float = 0.009, isl: float = 2000) -> str:
-    """What an engine says of itself after so many requests of 400 tokens."""
+    """Return an engine's metrics after a number of requests of 400 tokens."""
     prompts, answers, per_token = NAMES[engine]
     tokens = 400 * requests if engine == "sglang" else requests
     histograms = {
@@ -44,7 +44,7 @@ def page(requests: float, *, engine: str = "vllm", ttft: float = 0.08, tpot: flo
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Callable[..., list[str]]:
-    """Options for scrapes that were kept in files."""
+    """Return options for scrapes in files."""
 
     def write(*pages: str) -> list[str]:
         words = []
@@ -59,7 +59,7 @@ def kept(tmp_path: Path) -> Callable[..., list[str]]:
 
 @contextmanager
 def serving(pages: Sequence[tuple[int, str]]) -> Iterator[str]:
-    """Address of an engine's stub: its pages with their status, one after the other; the last one again and again."""
+    """Serve an engine's stub at an address: its pages with their status in order, and the last one repeatedly."""
     left = [*pages[:-1], *repeat(pages[-1], 50)]
 
     class Stub(BaseHTTPRequestHandler):
@@ -71,7 +71,7 @@ def serving(pages: Sequence[tuple[int, str]]) -> Iterator[str]:
             self.wfile.write(text.encode())
 
         def log_message(self, *_: object) -> None:
-            """Nothing."""
+            """Log nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Stub) as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})

@@ -1,4 +1,4 @@
-"""Studies that tests ask."""
+"""Studies for several tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TWO: tuple[dict[str, Any], ...] = ({"label": "H100"}, {"label": "H200", "setting
 
 
 def factor(spread: float) -> dict[str, Any]:
-    """A log-normal factor on the present value."""
+    """Return a log-normal factor on the present value."""
     return {"distribution": "lognorm", "s": spread, "relative": True}
 
 
@@ -28,13 +28,13 @@ def study(
     common: Mapping[str, Any] = COMMON,
     **others: Any,
 ) -> Scenario:
-    """A study of uncertainty."""
+    """Return a study of uncertainty."""
     ask = {"kind": "uncertainty", "common": dict(common), "series": list(series), "inputs": dict(inputs), **others}
     sources = {"ask": {"ref": "user", "where": "a test", "kind": "assumed"}}
     return Scenario.build({"name": "Mine", "ask": ask, "sources": sources}, origin="study")
 
 
 def answered(inputs: Mapping[str, Any], *args: Any, **others: Any) -> Uncertainty:
-    """The answer to a study."""
+    """Return the result of a study."""
     asked = study(inputs, *args, **others)
     return answer(asked, asked.ask)

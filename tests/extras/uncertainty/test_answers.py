@@ -1,4 +1,4 @@
-"""Answers to studies of uncertainty: bands, chances, what is known together, and as few frontiers as needed."""
+"""Results of uncertainty studies: bands, probabilities, shared errors, and the smallest number of frontiers."""
 
 from __future__ import annotations
 

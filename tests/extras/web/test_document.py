@@ -1,4 +1,4 @@
-"""Reports of answers in Python: what follows a price follows it as Python says, and what else is in them."""
+"""Reports of results in Python: values that depend on a price follow it as in Python, and the other parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests made from the OpenAPI document: no reply says that the server failed."""
+"""Requests generated from the OpenAPI document: no reply is a server error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``report``: one file with questions and answers; what it refuses."""
+"""``report``: one file with commands and results, and rejected inputs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_every_command_that_is_reported_is_asked() -> None:
 
 @pytest.fixture
 def written(command: Command, tmp_path: Path) -> Callable[..., Document]:
-    """Writes a report and reads it."""
+    """Write a report and read it."""
 
     def write(*asked: object) -> Document:
         path = tmp_path / "report.html"

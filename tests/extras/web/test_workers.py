@@ -1,4 +1,4 @@
-"""Work in other processes: bounded in seconds and waiting, ended when nobody waits, and going on after that."""
+"""Work in other processes: limits on time and queue, cancellation without clients, and recovery."""
 
 from __future__ import annotations
 

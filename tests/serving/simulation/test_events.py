@@ -1,7 +1,7 @@
-"""The simulated server: against the formulas of queues, step by step where the answer is known, and bad input.
+"""The simulated server: against queueing formulas, step by step with a known result, and bad input.
 
-Agreement means: inside the 95 % confidence interval of the simulation, widened by the stated share. The random numbers
-are the same every time, so that a test that passes goes on passing.
+Results agree if they are inside the 95% confidence interval of the simulation, widened by the stated share. The random
+numbers are fixed, so results are reproducible.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def per_token(seconds: float) -> Callable[[int, int], float]:
 
 
 def prefill_only(slots: int = 1) -> Server:
-    """A server of one request at a time whose work is its prompt: 1,000 tokens per second."""
+    """Return a server of one request at once whose work is its prompt: 1,000 tokens per second."""
     return Server(StepTimes(always(1.0), per_token(1e-3)), slots)
 
 
 def decode_only(seconds: float, slots: int, growth: float = 0.0) -> Server:
-    """Steps of ``seconds``, and ``growth`` more for each further request; no prefill."""
+    """Return steps of ``seconds``, and ``growth`` more for each further request; no prefill."""
     return Server(StepTimes(lambda batch, _: seconds + growth * (batch - 1), always(0.0)), slots)
 
 
@@ -77,7 +77,7 @@ def test_one_prompt_at_a_time_is_m_g_1(law: str) -> None:
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("growth", [0.0, 0.2, 1.0])
 def test_numbers_in_flight_do_not_depend_on_the_law_of_lengths(law: str, growth: float) -> None:
-    """Generalised processor sharing, from slots of their own speed (0) to one speed for all (1)."""
+    """Generalized processor sharing, from slots with separate speeds (0) to one shared speed (1)."""
     lengths, _ = LAWS[law]
     step, slots = 1e-3, 200
     trace = simulate(decode_only(step, slots, growth * step), draw(20_000, 0.6, fixed(1), lengths, seed=4))
@@ -102,7 +102,7 @@ def test_slots_of_their_own_speed_are_erlangs(slots: int, use: float) -> None:
 @pytest.mark.parametrize("law", ["exponential", "fixed"])
 @pytest.mark.parametrize("slots", [5, 20])
 def test_limited_processor_sharing(slots: int, law: str, bursts: float) -> None:
-    """One speed for all up to some slots, then a queue; with bursts the formulas are approximations."""
+    """One shared speed for a number of slots, then a queue; with bursts the formulas are approximations."""
     lengths, scv = LAWS[law]
     requests = draw(25_000, 0.8, fixed(1), lengths, arrivals=Gamma(bursts), seed=3)
     trace = simulate(decode_only(1e-3, slots, 1e-3), requests)
@@ -126,7 +126,7 @@ def test_a_saturated_server_completes_what_it_can() -> None:
 
 
 def play(server: Server, *requests: tuple[float, int, int]) -> list[tuple[float, float, float]]:
-    """First token, last token and beginning of each request."""
+    """Return first token, last token and start of each request."""
     arrival, isl, osl = (np.array(column) for column in zip(*requests, strict=True))
     trace = simulate(server, Stream(arrival.astype(float), isl, osl), warm_up=0.0, cool_down=0.0)
     return [
@@ -198,10 +198,10 @@ def test_prompts_of_a_step_share_its_launches_and_its_weights() -> None:
 
 
 def test_groups_step_together() -> None:
-    """Two groups, A = 2 s of a prompt's group and M = 2 s of what both share for two prompts: 3 s for one, 4 s for two.
+    """Two groups, A = 2 s of a prompt's group and M = 2 s of shared work for two prompts: 3 s for one, 4 s for two.
 
-    Three prompts come while the first is read: to groups 2, 1 and 2, so that the next step takes 2 x 2 + 3 x 1 = 7 s.
-    A decode step takes 1 s for the fullest group's sequences and 0.1 s for each of all.
+    Three prompts arrive during the first: in groups 2, 1 and 2, so that the next step takes 2 x 2 + 3 x 1 = 7 s. A
+    decode step takes 1 s for the fullest group's sequences and 0.1 s for each sequence of all groups.
     """
     server = Server(
         StepTimes(
@@ -320,7 +320,7 @@ def test_single_tokens_have_no_time_between_tokens() -> None:
 def looped(
     server: Server, clients: int, isl: list[int], osl: list[int], pause: float = 0.0
 ) -> list[tuple[float, float, float]]:
-    """When each request is sent, and its first and last token."""
+    """Return the submission time of each request, and its first and last token."""
     loop = Loop(clients, np.array(isl), np.array(osl), pause)
     trace = simulate(server, loop, warm_up=0.0, cool_down=0.0)
     return [
@@ -339,7 +339,7 @@ def test_one_client_sends_its_next_request_when_the_last_has_ended(policy: Polic
 
 @pytest.mark.parametrize("policy", ["prefill_first", "chunked"])
 def test_equal_requests_end_in_one_step_and_their_prompts_are_read_in_one(policy: Policy) -> None:
-    """Four prompts of five tokens are a step of 20: 2 s; three steps of decoding; and again."""
+    """Four prompts of five tokens are a step of 20: 2 s; then three decode steps; and again."""
     server = Server(StepTimes(always(1.0), per_token(0.1)), 4, policy=policy, chunk=20)
     assert looped(server, 4, [5] * 8, [4] * 8) == [(0.0, 2.0, 5.0)] * 4 + [(5.0, 7.0, 10.0)] * 4
 
@@ -361,7 +361,7 @@ def test_prompts_can_be_read_one_by_one() -> None:
 
 @pytest.mark.parametrize(("held", "last"), [(0, 12.5), (3, 15.5), (100, 22.5)])
 def test_groups_hold_prompts_back_until_each_has_one(held: int, last: float) -> None:
-    """Two groups, steps of 1 s, prompts of 10 s: a decode of 12 steps runs while a second prompt comes."""
+    """Two groups, steps of 1 s, prompts of 10 s: a decode of 12 steps runs until a second prompt arrives."""
     times = StepTimes(always(1.0), per_token(0.1), lone_step_seconds=always(1.0))
     server = Server(times, 4, policy="chunked", chunk=100, groups=2, held_steps=held)
     arrival, lengths = np.array([0.0, 10.5]), np.array([100, 5])
@@ -372,7 +372,7 @@ def test_groups_hold_prompts_back_until_each_has_one(held: int, last: float) -> 
 
 
 def test_newcomers_wait_until_they_are_looked_at() -> None:
-    """A server looks in steps 0, 4, 8; its steps 0 to 2 read the first two prompts and decode once."""
+    """The server polls in steps 0, 4, 8; its steps 0 to 2 process the first two prompts and decode once."""
     server = Server(StepTimes(always(1.0), per_token(0.1)), 2, policy="chunked", chunk=10, look_steps=4)
     sent = looped(server, 2, [10, 10, 10], [2, 9, 2])
     # The first ends with step 1, at 3 s; three more steps, then the prompt beside the second request.
@@ -383,7 +383,7 @@ def test_newcomers_wait_until_they_are_looked_at() -> None:
 @pytest.mark.parametrize("policy", ["prefill_first", "chunked"])
 @pytest.mark.parametrize("clients", [1, 3, 16, 40])
 def test_a_closed_loop_keeps_littles_law(clients: int, policy: Policy) -> None:
-    """Requests at a time are the rate times what each takes, pauses included, also of those that wait for a slot."""
+    """The concurrency is the rate times the latency, with pauses and waits for a slot."""
     random = np.random.default_rng(3)
     isl, osl = uniform(50, 150)(4_000, random), uniform(20, 60)(4_000, random)
     server = Server(
@@ -394,7 +394,7 @@ def test_a_closed_loop_keeps_littles_law(clients: int, policy: Policy) -> None:
 
 
 def test_a_closed_loop_is_a_stream_that_comes_when_it_does() -> None:
-    """The same requests at the times at which clients sent them see the same."""
+    """Requests at the times at which clients sent them have the same latencies."""
     random = np.random.default_rng(5)
     isl, osl = uniform(50, 150)(400, random), uniform(20, 60)(400, random)
     server = Server(StepTimes(lambda batch, _: 0.01 + 1e-3 * batch, per_token(1e-4)), 8, policy="chunked", chunk=256)
@@ -520,7 +520,7 @@ def test_impossible_tables() -> None:
 
 
 def _remembering(**changes: object) -> Server:
-    """Steps of 1 s, prompts of 1 s, blocks of 4 tokens."""
+    """Return a server with steps of 1 s, prompts of 1 s, and a cache with blocks of 4 tokens."""
     values: dict[str, object] = {"blocks": 6, "block_tokens": 4, **changes}
     return Server(StepTimes(always(1.0), always(1.0)), 4, policy="chunked", chunk=8, cache=KvCacheMemory(**values))  # type: ignore[arg-type]
 
@@ -531,10 +531,10 @@ def test_a_prompt_waits_until_its_blocks_are_free() -> None:
 
 
 def test_who_was_let_in_last_is_read_again_when_memory_runs_out() -> None:
-    """Of 5 blocks two prompts of 7 tokens take 4, and are read one after the other in steps of 8 tokens.
+    """Two prompts of 7 tokens take 4 of 5 blocks, and run one after the other in steps of 8 tokens.
 
-    With their 9th token each needs a third block, of which there is one: the second goes, and is read again when the
-    first has ended.
+    With its 9th token each needs a third block, and there is one. The second request is preempted, and recomputed when
+    the first has ended.
     """
     server = _remembering(blocks=5)
     first, second = play(server, (0.0, 7, 6), (0.0, 7, 6))
@@ -558,7 +558,7 @@ def test_whoever_goes_all_answers_end(evicted: Evicted) -> None:
 
 
 def test_whole_answers_are_kept_free_where_nobody_goes() -> None:
-    """12 tokens each, 3 blocks, at the end: of 5 blocks one request at a time has room."""
+    """Each request has 12 tokens at the end, 3 blocks, so 5 blocks hold one request at once."""
     server = _remembering(blocks=5, own_answer=1.0, other_answers=1.0, evicted="nobody")
     stream = Stream(np.zeros(3), np.full(3, 4), np.full(3, 8))
     trace = simulate(server, stream, warm_up=0.0, cool_down=0.0)
@@ -583,7 +583,7 @@ def test_impossible_memory(changes: dict[str, object], message: str) -> None:
 
 
 def test_a_prompt_that_may_join_a_later_step_is_read_when_none_is_left_to_take() -> None:
-    """Whether steps are prepared ahead, looked at in turns or held back: an idle server waits for none of them."""
+    """An idle server never waits: with steps prepared ahead, with polling, or with delayed prefill."""
     server = Server(
         StepTimes(lambda *_: 0.01, lambda tokens, *_: 0.01 * tokens),
         slots=4,
@@ -602,7 +602,7 @@ def test_a_prompt_that_may_join_a_later_step_is_read_when_none_is_left_to_take()
 
 
 def test_a_run_that_stops_counts_what_is_written_by_then() -> None:
-    """Answers of 3, 5 and 9 tokens, of which the first comes with the prompt: a step a second, all together."""
+    """Outputs of 3, 5 and 9 tokens, whose first token comes with the prompt: one step per second, all together."""
     loop = Loop(3, np.array([1, 1, 1]), np.array([3, 5, 9]))
     seen = simulate(decode_only(1.0, 3), loop, warm_up=0.0, cool_down=0.0, stop_after=2)
     assert seen.written.tolist() == [3, 5, 5]

@@ -1,4 +1,4 @@
-"""Measurements: files of every kind to one form, and a reason for every row that is none."""
+"""Measurements: files of every kind in one form, and a reason for every invalid row."""
 
 from __future__ import annotations
 
@@ -510,7 +510,7 @@ def test_engines_that_read_prompts_first_and_seldom_look_for_them(tmp_path: Path
 
 
 def test_what_scripts_told_tensorrt() -> None:
-    """Prompts wait for all groups of attention ranks or for each other, and have a step of their own."""
+    """Prompts wait for all attention-DP groups or for each other, and have a separate step."""
     found = [one for one in _shipped() if isinstance(one, Measurement) and one.engine == "trtllm" and one.requests]
     groups = {(one.model, one.dp, one.osl, one.concurrency): one.held_steps for one in found if (one.dp or 1) > 1}
     # Rounds that give 1.76 tokens each.

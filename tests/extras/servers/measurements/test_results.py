@@ -1,4 +1,4 @@
-"""Recorded results of load generators, collectors and servers: what they say, and wrong files."""
+"""Recorded results of load generators, collectors and servers: their content, and wrong files."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_summary_of_inference_perf_has_as_many_in_flight_as_littles_law_says(t
 
 
 def test_parts_of_another_type_are_what_no_generator_writes(tmp_path: Path) -> None:
-    """Found by made-up inputs: it was a traceback."""
+    """Values of another type, found by fuzzing, gave a traceback."""
     result = json.loads((RESULTS / "stage_3_lifecycle_metrics.json").read_text())
     result["load_summary"] = 3
     (tmp_path / "mine.json").write_text(json.dumps(result))

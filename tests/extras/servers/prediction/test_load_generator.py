@@ -1,4 +1,4 @@
-"""Runs that begin and end: the first round of a closed loop, rounds in step, and random arrivals played through."""
+"""Finite runs: the first round of a closed loop, synchronous rounds, and simulated random arrivals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from inference_econ.serving.simulation import simulator
 def _service(
     isl: int = 512, osl: int = 256, chunk: int = 8192, model: str = "qwen3_30b_a3b", changes: tuple[str, ...] = ()
 ) -> Service:
-    """One H100 with room for 256 requests."""
+    """Return one H100 with room for 256 requests."""
     spec, chip = catalog.model(model), catalog.hardware("h100_sxm")
     assumed = catalog.assumptions(
         "deployable", changes=[f"serving.prefill_chunk={chunk}", "host.request_overhead=0 s", *changes]
@@ -53,7 +53,7 @@ def test_one_client_sees_an_idle_server() -> None:
 
 
 def test_equal_requests_march_in_step_where_prompts_go_first() -> None:
-    """64 prompts of 512 tokens are four steps of 8,192, after which all decode together; the same in every round."""
+    """64 prompts of 512 tokens are four steps of 8,192; then all requests decode together, in every round."""
     service = _service()
     run = _looped(service, 64, 5, prefill_first=True)
     step = 16.0 * float(service.shared_prefill_seconds(16.0))
@@ -74,7 +74,7 @@ def test_unequal_requests_spread_out() -> None:
 
 
 def test_a_long_run_is_played_in_part() -> None:
-    """The first and the last round stand for themselves, those between for all others."""
+    """The first and the last round are simulated, and those between represent all others."""
     service = _service(osl=64)
     short, long = (_looped(service, 64, rounds, 0.2) for rounds in (10, 40))
     assert short.weights == pytest.approx(1.0)
@@ -103,7 +103,7 @@ def test_a_run_with_hardly_any_load() -> None:
 
 
 def test_a_run_of_hosts_that_launch_slowly_and_prepare_steps() -> None:
-    """Little load, then prompts that share their launches: many more get through than one by one."""
+    """At low load, and with prompts that share launches, throughput is much higher than one by one."""
     slow = _service(isl=128, changes=("host.launch=80 us", "host.captured_tokens=0", "host.steps_ahead=1"))
     assert slow.prefill_seconds > 3.0 * _service(isl=128).prefill_seconds
     trace, _ = _played(slow, 0.01, 20)

@@ -1,4 +1,4 @@
-"""Predictions of measurements: what each kind of load, layout and engine means."""
+"""Predictions of measurements for each kind of load, layout and engine."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_mean_over_a_run_has_the_first_round_in_it() -> None:
 
 
 def test_a_run_without_waves_is_the_steady_state() -> None:
-    """Lengths that differ widely, a long run, prompts beside decoding: what the closed form says."""
+    """Widely different lengths, a long run and mixed steps agree with the analytical model."""
     steady, run = _one(statistic="mean"), _one(statistic="mean", spread=1.0, requests=3200.0)
     assert run.tpot_seconds == pytest.approx(steady.tpot_seconds, rel=0.05)
     # Who follows at the end of a step does not wait for the rest of a running one, half of it on average. A mean: most
@@ -109,7 +109,7 @@ def test_an_engine_that_seldom_looks_keeps_prompts_waiting() -> None:
 
 
 def _with(*changes: str, row: Measurement = ROW, **fields: Any) -> Prediction:
-    """Under ``deployable`` with changes."""
+    """Return changed ``deployable`` assumptions."""
     assumed = catalog.assumptions("deployable", changes=list(changes))
     (found,) = predict([replace(row, **fields)], lambda _: assumed)
     return found
@@ -125,7 +125,7 @@ def test_prompts_wait_for_the_steps_that_were_prepared() -> None:
 
 @pytest.mark.parametrize("first", [False, True])
 def test_a_run_after_its_warm_up_knows_no_compilation(first: bool) -> None:
-    """Load generators send requests before those that they measure; ``host.warm_up`` is for pools."""
+    """Load generators send warm-up requests before the measurement; ``host.warm_up`` is for pools."""
     run: dict[str, Any] = {"requests": 320.0, "spread": 0.2, "prefill_first": first}
     plain, warm = (_with(*changes, statistic="mean", **run) for changes in ((), ("host.warm_up=2 s",)))
     assert warm.ttft_seconds == plain.ttft_seconds
@@ -374,7 +374,7 @@ def test_what_is_not_recorded_cannot_be_predicted(changes: dict[str, Any], reaso
 
 
 def _told(row: Measurement = ROW, **changes: Any) -> tuple[str | None, float]:
-    """Engine whose kernels are counted, and tokens of captured steps, that a row is predicted with."""
+    """Return the engine with known kernel counts and the captured tokens in the prediction of a row."""
     assumed = _assumed().changed({"host.engine": "trtllm"})
     host = deployed.instance([replace(row, **changes)], assumed)[0].setup.assumptions.host
     return host.engine, host.captured_tokens
@@ -420,14 +420,14 @@ def test_steps_that_scripts_have_captured() -> None:
 
 
 def test_weights_above_all_memory_are_refused() -> None:
-    """141 GB of Llama 3 70B in 16 bits on one H100 of 79.6 GiB."""
+    """Llama 3 70B in 16 bits has 141 GB, and one H100 has 79.6 GiB."""
     reason = _one(weights=None, tp=1, accelerators=1).skipped
     assert reason == "cannot have run: weights need 141.1 GB of the 85.5 GB there are"
     assert _one(weights=None, tp=2, accelerators=2).skipped == ""
 
 
 def test_waiting_for_longer_than_all_requests_take_one_after_the_other_is_refused() -> None:
-    """32 requests of 200 tokens at 4 ms and their prompts take less than 400 s."""
+    """32 requests of 200 tokens at 4 ms take less than 400 s, prompts included."""
     seconds = _one().measurement.osl or 0.0
     refused = _one(ttft_seconds=400.0, tpot_seconds=0.004)
     assert refused.skipped.startswith(

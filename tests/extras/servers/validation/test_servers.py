@@ -1,4 +1,4 @@
-"""Measured servers beside predictions: who counts, errors by groups, rows for spreadsheets, and the bound."""
+"""Measured servers and predictions: included rows, errors by groups, rows for spreadsheets, and the bound."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _serving(path: Path, *rows: dict[str, object]) -> Path:
 
 
 def _first(name: str, rows: int, path: Path, keep: Callable[[dict[str, str]], bool] = lambda _: True) -> Path:
-    """The first rows of a published table that are to be kept."""
+    """Return the first rows of a published table that are selected."""
     with TABLES[name].open(encoding="utf-8", newline="") as stream:
         reader = csv.DictReader(stream)
         chosen = [row for row in reader if keep(row)][:rows]
@@ -113,7 +113,7 @@ def test_every_reason_says_what_is_missing() -> None:
 
 
 def test_predictions_of_all_shipped_rows_are_near_what_was_measured() -> None:
-    """A guard against slips, not a claim: constants are fitted elsewhere."""
+    """A guard against mistakes, not a claim: constants are fitted elsewhere."""
     measured = {quantity: servers.overall(shipped_servers().counted(), quantity) for quantity in QUANTITIES}
     assert [quantity.name for quantity, found in measured.items() if found is None] == ["total_rate_of_batches"]
     for quantity, found in measured.items():
@@ -131,7 +131,7 @@ ENOUGH_RUNS, ONE = 12, 0.4
 def test_four_fifths_of_deployments_left_out_are_held_for_every_engine(
     generation: str, name: str, widest: float
 ) -> None:
-    """Each deployment against an interval of the others of its engine and of all engines on its generation of chips."""
+    """Compare each deployment with an interval from the others of its engine and all engines on its GPU generation."""
     engines = error_spreads.errors_by_run(shipped_servers(), name)[generation]
     everything = [group for groups in engines.values() for group in groups]
     base = error_quantiles(everything)
@@ -148,7 +148,7 @@ def test_four_fifths_of_deployments_left_out_are_held_for_every_engine(
 
 
 def test_what_beats_the_bound_is_known_and_explained() -> None:
-    """The list may get shorter."""
+    """The list may only become shorter."""
     found = bound.violations(shipped_servers().rows)
     ids = {one.row.id[-32:] for one in found}
     assert ids <= {
@@ -184,7 +184,7 @@ def test_repeats_are_predicted_but_do_not_count_and_what_may_speculate_is_not_pr
 
 
 def test_speculating_servers_are_a_class_of_their_own() -> None:
-    """Their shipped rows: no interval is claimed for them. A guard, not a claim."""
+    """No interval is claimed for their shipped rows; this is a guard, not a claim."""
     report = shipped_servers()
     known = [row for row in report.speculative() if not row.skipped]
     assert len(known) >= 140
@@ -196,7 +196,7 @@ def test_speculating_servers_are_a_class_of_their_own() -> None:
 
 
 def test_spoilt_runs_are_predicted_but_do_not_count(tmp_path: Path) -> None:
-    """Neither speculates, so that the quicker of two runs has nothing that the slower one lacks."""
+    """Neither run speculates, so nothing explains the faster one."""
     head = "id,hf_model,hardware,framework,precision,spec_decoding,isl,osl,tp,concurrency,median_ttft_s,median_tpot_s"
     line = "{id},openai/gpt-oss-120b,b200,vllm 0.11.2,fp4,none,1024,1024,1,4,0.05,{tpot}"
     lines = [line.format(id="good", tpot=0.004), line.format(id="slow", tpot=0.008)]
@@ -380,7 +380,7 @@ def test_what_is_reached_stands_beside_the_aim(tmp_path: Path) -> None:
 
 
 def test_what_profiles_say_of_themselves() -> None:
-    """Whatever they were fitted to last."""
+    """The statements hold for any last fit."""
     for table in (held_out.left_out(), held_out.intervals()):
         assert all(len(row) == len(table.columns) for row in table.rows)
     for row in held_out.intervals().rows:
@@ -438,13 +438,13 @@ def test_servers_whose_weights_memory_cannot_hold_are_refused_with_the_reason(tm
 
 
 def test_shipped_rows_ran_and_memory_holds_them() -> None:
-    """A row that is flagged here is a sign that too much memory is counted."""
+    """A row flagged here is a sign that the capacity check is too strict."""
     short = [row for row in shipped_servers().rows if row.prediction is not None and row.prediction.shortage]
     assert [row.id for row in short] == []
 
 
 def test_servers_without_room_for_a_request_are_predicted_and_flagged(tmp_path: Path) -> None:
-    """141.1 GB of weights are in the memory of an H200, but not in nine tenths of it."""
+    """141.1 GB of weights fit in the memory of an H200, but not in nine tenths of it."""
     path = _serving(tmp_path / "mine.csv", {})
     large = path.read_text(encoding="utf-8").replace("Llama-3.1-8B", "Llama-3.1-70B").replace("fp8", "bf16")
     path.write_text(large.replace("h100_sxm", "h200_sxm"), encoding="utf-8")
@@ -458,7 +458,7 @@ def test_servers_without_room_for_a_request_are_predicted_and_flagged(tmp_path: 
 
 
 def test_pools_whose_weights_memory_cannot_hold_are_refused(tmp_path: Path) -> None:
-    """The reader or the writer of two pools."""
+    """Test the prefill and the decode instances of two pools."""
     (row,) = servers.servers([_serving(tmp_path / "mine.csv", {})]).rows
     assert row.measurement is not None
     small, large = (

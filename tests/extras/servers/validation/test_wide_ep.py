@@ -1,4 +1,4 @@
-"""Published systems with experts spread over many chips, under the default for their engine, fitted to none of them."""
+"""Published systems with wide expert parallelism, under the default of their engine; no constant was fitted to them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _prediction(name: str) -> Prediction:
 
 
 def _predicted(name: str) -> float:
-    """Of the quantity that was measured [tokens/s]."""
+    """Return the predicted value of the measured quantity [tokens/s]."""
     prediction = _prediction(name)
     reading = prediction.measurement.input_tokens_per_second_per_accelerator is not None
     value = (
