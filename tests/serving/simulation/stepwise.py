@@ -63,7 +63,7 @@ class Stepwise:
     free: list[int] = field(default_factory=list)
 
     def serve(self, requests: Sequence[Request], ahead: int = 0) -> None:
-        """Simulate all requests; new requests can join a step only up to ``ahead`` steps after its preparation."""
+        """Simulate all requests; a new request can join only ``ahead`` steps after its arrival."""
         self.free, self.waiting = [self.blocks] * self.groups, [deque() for _ in range(self.groups)]
         now, left, coming, held = 0.0, len(requests), deque(requests), 0
         seen: list[list[Request]] = [[] for _ in range(ahead)]
