@@ -108,7 +108,7 @@ def cases_of(server: tuple[str, str, str, int, int], lengths: tuple[int, int]) -
 def table(found: Sequence[Case]) -> Iterator[str]:
     """Table of shares that agree, by policy and spread of lengths."""
     names = " | ".join(QUANTITIES.values())
-    yield f"| steps, lengths | on closed forms | {names} | worst | of the others |"
+    yield f"| steps, lengths | analytical | {names} | worst | of the others |"
     yield "|---" * (len(QUANTITIES) + 4) + "|"
     for waits, spread in product((False, True), SPREADS):
         part = [case for case in found if case.waits is waits and case.spread == spread]

@@ -151,7 +151,7 @@ def test_tensor_and_data_parallel_degrees_of_the_same_accelerators(tmp_path: Pat
 def test_a_batch_below_the_concurrency_is_that_of_one_of_several_servers(tmp_path: Path) -> None:
     run = _one(tmp_path, SERVING, silicon_concurrency="64")
     assert (run.accelerators, run.tp, run.dp, run.concurrency) == (16, 4, 1, 64.0)
-    assert "4 servers: batch_size 16 of 64 requests at a time" in run.remarks
+    assert "4 servers: batch_size 16 of 64 concurrent requests" in run.remarks
     assert "64 concurrent requests are not a multiple of batch_size 24" in _reason(
         tmp_path, silicon_concurrency="64", batch_size="24"
     )

@@ -510,7 +510,7 @@ def test_a_row_beyond_the_bound_gets_a_diagnosis(tmp_path: Path) -> None:
     assert found[1].factor == pytest.approx(found[1].bound / 0.0005)
     assert found[0].why == (
         "not explained: look into a fact of the model or chip, the row itself, speculation, which is not recorded, "
-        "cached prompts, or fewer requests at a time than recorded"
+        "cached prompts, or a lower concurrency than recorded"
     )
     table = document.beyond(found)
     assert table.every_note[0] == "1 rows are faster than the ideal bound (preset 'ideal')."
