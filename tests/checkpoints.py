@@ -14,9 +14,9 @@ from tests.reading import tables
 
 Shapes = dict[str, list[int]]
 CONFIG: dict[str, Any] = tables(Path(__file__))["CONFIG"]
-#: Of each layer: queries and output, keys and values, norms of queries and keys.
+#: Layer tensors: queries and output, keys and values, norms of queries and keys.
 ATTENTION = 2 * 64 * 128 + 2 * 64 * 32 + 2 * 16
-#: Of an expert, and of the dense first layer.
+#: Expert tensors, and those of the dense first layer.
 EXPERT, DENSE = 3 * 64 * 32, 3 * 64 * 96
 #: All of it: both embeddings, attention, one dense layer, two of experts with routers, two norms a layer and the last.
 TOTAL = 2 * 1000 * 64 + 3 * ATTENTION + DENSE + 2 * (4 * EXPERT + 4 * 64) + 7 * 64

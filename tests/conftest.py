@@ -28,8 +28,8 @@ from tests import shared_runs
 from tests.commands import Command, Outcome
 from tests.reading import fixture_rows, tables
 
-# Machines may be busy: how long an example takes is no property of the code. Whether a change is good must not depend
-# on luck, so that the same examples are drawn every time; --hypothesis-profile random looks for others.
+# Machines may be busy, so the duration of an example is no property of the code. Tests draw fixed examples, so that
+# their result is reproducible; --hypothesis-profile random draws others.
 settings.register_profile("random", deadline=None)
 settings.register_profile("same", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("same")
@@ -38,7 +38,7 @@ settings.load_profile("same")
 # Tests may replace parts of the package, and what they read of the catalog must not be kept for commands of the user.
 os.environ["XDG_CACHE_HOME"] = os.devnull
 
-#: What is computed once for all tests that name it, in one process.
+#: Values that are computed once for all tests that use them, in one process.
 _SHARED = "shipped_servers"
 
 
@@ -180,7 +180,7 @@ def _start() -> Callable[[], None]:
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
     """Run ``inference-econ`` with arguments in an empty folder."""
     start = _start()
-    # A process that ends keeps its garbage; this one goes on, and would keep that of each command.
+    # A command's process ends with its garbage. The test process continues and would accumulate it.
     monkeypatch.setattr(gc, "freeze", lambda: None)
     monkeypatch.setattr(gc, "set_threshold", lambda *_: None)
     monkeypatch.chdir(tmp_path)

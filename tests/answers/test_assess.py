@@ -33,7 +33,7 @@ def predicted_speed(batch: float, tp: int = 8, pp: int = 1) -> float:
 
 
 def test_from_a_utilisation_the_batch_follows() -> None:
-    # 15 % of 8 x 989.4 TFLOP/s is 1187 TFLOP/s; a token of 70.6e9 parameters is 2 x 69.5e9 flop without the input
+    # 15% of 8 x 989.4 TFLOP/s is 1187 TFLOP/s. A token of 70.6e9 parameters needs 2 x 69.5e9 FLOP without the input
     # embedding, and 500 tokens of context add 1.3e9: 8.46e3 tokens/s, 121 users at 70 tokens/s.
     point = assess(tokens_per_second=70, utilization=0.15).measured
     assert point.throughput == pytest.approx(0.15 * 8 * 989.4e12 / (2 * 69.5e9 + 1.3e9), rel=0.003)
@@ -82,7 +82,7 @@ def test_the_best_layout_is_taken_where_it_is_open() -> None:
     given = assess(tokens_per_second=40, batch=128, tp=8)
     assert given.predicted is not None
     assert given.predicted.layout["tp"] == 8
-    # Of what engines can start on eight chips, this is the best.
+    # This is the best layout that engines can start on eight chips.
     assert found.predicted.layout == given.predicted.layout
     unlike = assess(tokens_per_second=40, batch=128, engine="any").predicted
     assert unlike is not None
@@ -207,7 +207,7 @@ def test_the_prediction_is_the_steady_state_of_the_same_layout_and_load() -> Non
         (float(state.tpot_seconds), float(state.ttft_seconds))
     )
     assert point.requests_per_second == pytest.approx(float(state.requests_per_second))
-    # In flight from its arrival to its last token, by the measured time per token.
+    # A request is active from its arrival to its last token, by the measured time per token.
     assert found.measured.throughput == pytest.approx(200 * 32 / (float(state.ttft_seconds) + 199 / 50.0))
 
 

@@ -95,7 +95,7 @@ def test_what_takes_the_memory_of_an_accelerator() -> None:
     # Attention is cut over two ranks, and every pair has all of it; of 256 experts there are eight; a shared one is cut
     # like attention. A latent is copied by both ranks of a pair, which has 20 sequences.
     attention = model.parameter_parts()["attention"]
-    # What all heads share both ranks hold: from 7168 to 1536 + 512 + 64 in each of 61 layers.
+    # Both ranks store the shared projections: from 7168 to 1536 + 512 + 64 in each of 61 layers.
     down = 61 * 7168 * (1536 + 512 + 64)
     one_expert = 3 * 7168 * 2048
     assert held["attention"] == pytest.approx((down + (attention - down) / 2) * block, rel=1e-12)

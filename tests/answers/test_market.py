@@ -137,7 +137,7 @@ def test_any_layout_is_tried_under_every_profile() -> None:
     ]
 
 
-# What closes what is open
+# Options that restrict the candidates
 
 
 def test_what_ifs_of_assumptions_hold_under_every_profile() -> None:
@@ -204,7 +204,7 @@ def test_a_proposer_that_is_given_is_that_of_all() -> None:
     assert {candidate.speculation for candidate in candidates(speculation=proposer)} == {proposer}
     usual = list(recipes_to_try(ie.Setup.of(*SMALL)))
     assert {practised.speculation is None for practised in usual} == {True, False}
-    # Recipes that differ by their proposer alone are one candidate then.
+    # Recipes that differ only by speculation method are one candidate then.
     assert len(list(recipes_to_try(ie.Setup.of(*SMALL), None))) == len(able()) < len(usual)
 
 

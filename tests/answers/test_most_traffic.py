@@ -95,7 +95,7 @@ def test_what_binds_is_what_a_little_more_would_break() -> None:
         best = most_traffic([small()], Means(2), targets)[0]
         assert best.binding == binding
         assert targets.first_violated(best.load) is None
-    # Without a promise nobody fills a server to the brim.
+    # Without an SLO, servers are loaded to 80% of capacity.
     assert best.load.utilization == pytest.approx(0.8, rel=1e-4)
 
 
@@ -125,7 +125,7 @@ def test_power_is_as_many_chips_as_it_is_provisioned_for() -> None:
     assert Means(None, None, 8.3e3).most_accelerators(capped.setup) == 6
 
 
-# Of two pools.
+# Two pools.
 
 
 def test_a_budget_buys_the_fleet_that_its_chips_carry() -> None:

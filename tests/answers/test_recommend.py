@@ -88,7 +88,7 @@ def test_the_choice_is_the_cheapest_of_all(
     if math.isinf(expected):
         assert choice.replicas > _MOST
         return
-    # Percentiles have steps of some per cent: six instances may keep by a hair what eight break.
+    # Percentiles change in steps of some percent: six instances may barely meet an SLO that eight miss.
     tighter = replace(targets, ttft_seconds=0.97 * targets.ttft_seconds, tpot_seconds=0.97 * targets.tpot_seconds)
     assert expected * (1 - 1e-9) <= choice.dollars_per_hour <= cheapest(found, requests, tighter, scv) * (1 + 1e-9)
     assert choice.fleet is None
@@ -140,11 +140,11 @@ def test_the_promised_rate_is_a_bound(name: str, tpot: float, percentile: str) -
     targets = Targets(tpot_seconds=limit, percentile=percentile)
     rates = promised_rates(found, targets)
     for index in range(len(found)):
-        # Groups of attention ranks that begin to hold prompts back are quicker than with fewer requests.
+        # Attention-DP groups that start to delay prefill are faster than with fewer requests.
         rising = bool(np.all(np.diff(found.states.tpot_seconds[index]) >= 0.0))
         if rates[index] > 0.0 and rising:
-            # Rates are read between two steady states; and where experts are read in tiles, steps grow in jumps, so
-            # that a load whose requests vary in number is up to two per cent quicker than as many as their mean.
+            # Rates are interpolated between two steady states. Experts are processed in tiles, so step times jump. A
+            # load with varying concurrency is therefore up to 2% faster than one at its mean.
             assert targets.first_violated(loaded(found.service(index), 1.03 * rates[index])) is not None
 
 
@@ -269,7 +269,7 @@ def test_no_more_layouts_are_played_than_a_few(monkeypatch: pytest.MonkeyPatch) 
     assert len(recommend([offer], 20.0, Targets())) == 1
 
 
-# Of the whole market
+# All candidates
 
 
 REQUESTS, SPACE = Requests.build({"isl": 4000, "osl": 500}, origin="test"), ie.Space(max_accelerators=2, any_group=True)
@@ -436,7 +436,7 @@ def test_what_neither_keeps_is_said_of_instances_that_do_both() -> None:
         NothingFitsError, match=r"^no deployment keeps TTFT 0\.1 ms \(p90\), even with one req"
     ) as caught:
         recommend(candidates(), 5.0, Targets(ttft_seconds=1e-4))
-    # Of all engines together the best.
+    # The best of all engines.
     idle = [
         loaded(one, 1e-6) for each in candidates("aggregated") for one in map(each.services.service, range(len(each)))
     ]

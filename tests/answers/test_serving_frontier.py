@@ -88,7 +88,7 @@ def test_a_point_is_the_steady_state_of_its_layout(name: str) -> None:
         plan, row = front.plan(index), front.rows[[index]]
         again = steady(found.setup, plan, found.requests)
         if found.crowding is not None:
-            # Where memory is full, some prompts are read again.
+            # With a full memory, some prompts are recomputed.
             more = found.crowding.take(row).read_again(np.reshape(plan.batch, (1, 1)))
             again = again.reading_again(more[0])
         assert front.tpot_seconds[index] == pytest.approx(float(again.tpot_seconds[0]))
@@ -197,7 +197,7 @@ def test_what_would_have_to_be_promised_can_be(ttft: float, tpot: float, relaxed
     assert len(frontier_of(offer, ie.Targets(*kept, "mean"))) >= 1
 
 
-# Of the whole market
+# All candidates
 
 
 @cache
@@ -274,7 +274,7 @@ def test_pools_of_four_times_the_chips_are_noticeably_faster() -> None:
         smaller = front.accelerators[:index] * 4.0 <= front.accelerators[index]
         fastest = max(front.tokens_per_second[:index][smaller], default=0.0)
         assert front.tokens_per_second[index] >= 1.02 * fastest * (1 - 1e-9)
-    # What does both keeps every state that nothing beats.
+    # Aggregated serving includes every Pareto-optimal state.
     together = ie.frontier(ie.Setup.of("llama_3_8b", "b200"), arrangement="aggregated")
     assert (np.diff(together.tokens_per_second) > 0).all()
     faster = together.tokens_per_second[1:] < 1.02 * together.tokens_per_second[:-1]
@@ -348,7 +348,7 @@ def test_a_faster_token_is_never_cheaper() -> None:
     assert front.dollars_at([[2.0 * speeds[-1]]]).tolist() == [[np.inf]]
 
 
-# What the time per token of points goes to
+# Parts of the time per token
 
 EIGHT = ie.Space(max_accelerators=8)
 

@@ -42,7 +42,7 @@ SERVER = Measurement(
     accelerators=1, tp=1, weights="fp8", isl=1000.0, osl=101.0, load="concurrency", concurrency=4.0,
     ttft_seconds=0.1, tpot_seconds=0.01, speculation="none",
 )  # fmt: skip
-#: Of one chip at one dollar an hour, in dollars per million output tokens [s].
+#: Cost of one chip at one dollar per hour, in dollars per million output tokens [s].
 PER_TOKEN = 1e6 / 3600.0
 
 
@@ -121,7 +121,7 @@ def test_every_best_server_is_compared_with_the_least_cost_at_its_speed() -> Non
     plain, drafting = ([25.0, 100.0], [200.0, 50.0], False), ([10.0, 160.0, 200.0], [400.0, 200.0, 100.0], True)
     points = _points(rows, _market(plain, drafting))
     assert list(points) == ["fast", "cheap", "fastest", "drafted"]
-    # Nobody who drafts counts for those who do not: 50 of measured 40 tokens/s; half way between 200 and 50.
+    # Servers with draft tokens are not compared with others: 50 of measured 40 tokens/s; half way between 200 and 50.
     expected = {"fast": 50.0 / 40.0, "cheap": 100.0 / 100.0, "drafted": 100.0 / 80.0}
     for name, ratio in expected.items():
         assert points[name].log_error == pytest.approx(-math.log(ratio), abs=1e-12)

@@ -19,9 +19,9 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 from tests.browser.explorer import PATIENCE_MS
 from tests.reading import tables
 
-#: What distributions call it.
+#: Names in distributions.
 _NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
-#: A browser that asks nobody but the server for anything.
+#: A browser that sends requests only to the server.
 _QUIET: list[str] = tables(Path(__file__))["_QUIET"]
 # Expectations as well: five seconds are few where many tests run at once.
 expect.set_options(timeout=PATIENCE_MS)

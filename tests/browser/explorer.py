@@ -7,8 +7,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import Locator, Page, expect
 
-#: A question that is answered fast: one small layout space, of an engine that makes fp8 of published weights while it
-#: loads, with instances that do both, which a load can be put on.
+#: A fast command: one small layout space, of an engine that quantizes published weights to fp8 while it loads, with
+#: aggregated instances that have a load.
 QUICK = (
     "?model=llama_3_8b&hardware=h100_sxm&weights=fp8&engine=vllm&isl=1000&osl=200&request_rate=2&percentile=p90"
     "&arrangement=aggregated"

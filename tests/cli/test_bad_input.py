@@ -19,7 +19,7 @@ FRONTIER = ("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "4")
 STEPS = (*FRONTIER, "--decode-only")
 EXPLAIN = ("explain", "llama_3_70b", "h100_sxm", "--tp", "8")
 TRACES = Path(__file__).parents[1] / "fixtures" / "traces"
-#: Command lines (beside :data:`TRACES`), what is said of each (``...``: anything between), and exit codes.
+#: Command lines (in addition to :data:`TRACES`), their messages (``...``: anything between), and exit codes.
 REFUSED = list(csv.DictReader(Path(__file__).with_name("refused.csv").read_text(encoding="utf-8").splitlines()))
 
 

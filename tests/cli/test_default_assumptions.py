@@ -68,4 +68,4 @@ def test_several_chips_have_their_own(command: Command) -> None:
     assert "deployable (Google TPU v6e (Trillium))" in " ".join(both.split())
 
 
-# How far off
+# Prediction errors

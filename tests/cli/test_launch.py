@@ -30,7 +30,7 @@ def answer(tmp_path: Path, command: Command) -> Path:
     return _answer(tmp_path, command, "vllm")
 
 
-#: Answers of recommend by what was asked, computed once for all tests.
+#: Results of recommend by query, computed once for all tests.
 ANSWERS: dict[tuple[str, ...], str] = {}
 
 

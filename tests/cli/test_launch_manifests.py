@@ -21,7 +21,7 @@ DEEPSEEK = ("deepseek_v3", "h200_sxm", "--isl", "4000", "--request-rate", "4")
 AMD = ("llama_3_70b", "mi300x", "--request-rate", "2", "--tp", "1", "--dp", "1", "--pp", "1", "--weights", "fp8")
 WIDE = ("deepseek_v3", "h200_sxm", "--request-rate", "2", "--tp", "8", "--dp", "2", "--pp", "1", "--ep", "16")
 
-#: The pools of recommend by engine, which take seconds: each is asked for once.
+#: The pools of recommend by engine, which take seconds and are computed once.
 _SAVED: dict[str, str] = {}
 
 

@@ -17,7 +17,7 @@ from tests.reading import tables
 POOLS: list[str] = tables(Path(__file__))["POOLS"]
 #: Accelerators of a machine of H200s [1].
 MACHINE = 8
-#: What an engine is asked for and told, in lines of a file.
+#: Arguments and environment of an engine, in lines of a file.
 CHANNEL = "${VLLM_NIXL_SIDE_CHANNEL_HOST:-} ${VLLM_NIXL_SIDE_CHANNEL_PORT:-}"
 HEARD = f'printf "%s\\n" "$*" "${{CUDA_VISIBLE_DEVICES:-}}" "{CHANNEL}" > heard'
 
@@ -69,7 +69,7 @@ def test_instances_of_both_roles_share_machines(command: Command, tmp_path: Path
     ports: list[str] = []
     channels: list[str] = []
     for words, devices, channel in _instances(script, counts):
-        # Numbers go on from machine to machine.
+        # Device numbers continue from machine to machine.
         first = next(place for place in range(0, 10**4, MACHINE) if not set(used) & {place + at for at in devices})
         used += [first + at for at in devices]
         ports.append(words[words.index("--port") + 1])

@@ -21,7 +21,7 @@ def test_what_ifs_reach_all_series(command: Command, tmp_path: Path) -> None:
     title, _, _, *rows = command("paper", "table", "table_1", *slow).out.splitlines()
     assert title.startswith("Table 1 with hardware.hbm_bytes_per_second=1 TB/s: the fastest point")
     assert rows[0].split()[-2] == "600"
-    # What-ifs of a series stand in the place of common ones, and have further ones behind them.
+    # What-ifs of a series replace common ones, and may be followed by further ones.
     (tmp_path / "mine.yaml").write_text(
         SCENARIO.replace("{weights: fp8}", "{changes: [model.layers=16]}"), encoding="utf-8"
     )

@@ -15,7 +15,7 @@ import pytest
 
 from tests.commands import Command
 
-#: What the installed script does.
+#: Code of the installed script.
 SCRIPT = """\
 import importlib.metadata, sys
 sys.argv = ["inference-econ", *sys.argv[1:]]
@@ -48,7 +48,7 @@ def test_help_and_wrong_names_load_nothing_heavy(arguments: list[str], code: int
     assert answer in process.stdout + process.stderr
     loaded = set(process.stderr.splitlines()[-1].split()[1:])
     assert "click" in loaded
-    # Whether a name is another's title is known once the files are read.
+    # Conflicts of names and titles are found after the files are read.
     assert loaded & HEAVY <= ({"pydantic", "yaml"} if "unknown" in answer else set())
 
 

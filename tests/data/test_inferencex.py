@@ -45,7 +45,7 @@ def _reason(tmp_path: Path, **changes: str) -> str:
     return found.reason
 
 
-# What the scripts told the engines.
+# Engine settings in scripts.
 
 
 def test_facts_of_the_version_and_layout_of_a_row(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_checkpoints_in_nvfp4_of_models_that_are_published_in_int4(tmp_path: Pat
     assert (integers.model, integers.weights) == ("kimi_k2_thinking", None)
 
 
-# Spoilt runs.
+# Invalid runs.
 
 
 def test_a_run_that_is_slower_by_half_than_another_of_its_configuration_is_spoilt(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_the_collectors_own_runs_read_little_more_than_a_prompt_beside_decoding(
 ) -> None:
     own = {"source": "aiconfigurator silicon_sample.csv", "isl": "1000", "osl": "500", "backend": engine}
     run = _one(tmp_path, SERVING, **own)
-    # SGLang begins prompts until they are 2,500 tokens: three of them.
+    # SGLang starts prompts up to 2,500 tokens: three of them.
     assert (run.step_tokens, run.prefill_first, run.spread) == (tokens, False, 0.0)
     assert _one(tmp_path, SERVING, **own | {"source": "mine"}).step_tokens is None
 

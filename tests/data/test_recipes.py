@@ -123,7 +123,7 @@ def test_rows_without_a_recipe_stay_unknown(other: dict[str, object]) -> None:
 def test_runs_with_and_without_speculation_are_told_apart_by_a_tenth() -> None:
     fast, again, slow = _matched([_row(12.0), _row(12.3), _row(20.0)], RECIPE, DRAFTED)
     assert _said([fast, again, slow]) == [(3, "MTP3"), (3, "MTP3"), (3, "none")]
-    # One result for two recipes: nobody knows of which it is.
+    # One result for two recipes is ambiguous.
     assert [row.unknown for row in _matched([_row(20.0)], RECIPE, DRAFTED)] == [SPECULATION]
     assert [row.unknown for row in _matched([_row(19.0), _row(20.0)], RECIPE, DRAFTED)] == [SPECULATION] * 2
 
@@ -150,7 +150,7 @@ def test_recorded_workers_say_which_recipe_is_left_for_others() -> None:
 def test_recorded_workers_stay_where_results_do_not_tell() -> None:
     many = replace(DRAFTED, decode=replace(DRAFTED.decode, slots=16))
     (row,) = _matched([_row(20.0, (1, 3))], RECIPE, many)
-    # What both recipes say holds; slots and speculation do not.
+    # Equal settings of both recipes are known; slots and speculation are not.
     assert row.prefill == RECIPE.prefill
     assert row.decode == RecordedPool(workers=3, tp=8, dp=1, pp=1, ep=8, slots=None)
     assert (row.speculation, row.unknown) == ("unrecorded", "")

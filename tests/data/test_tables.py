@@ -57,7 +57,7 @@ def test_ids_are_those_of_the_files() -> None:
     assert next(row for row in _shipped() if row.dataset == "poisson_load_a100").id == "row 1"
 
 
-# What notes say.
+# Limits in notes.
 
 
 def test_limits_that_a_load_had_to_keep(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_submissions_to_mlperf_with_the_engine_of_tensorrt_are_compiled(tmp_path
     assert not _point(tmp_path, engine="", source_id="a report", notes="TensorRT 10.2.0, CUDA 12.4").compiled
 
 
-# What is known of sources.
+# Facts of sources.
 
 
 def test_facts_of_sources(tmp_path: Path) -> None:

@@ -77,7 +77,8 @@ PARTS = {
 EFFECTS: dict[str, tuple[str, str]] = tables(Path(__file__))["EFFECTS"]
 ELSEWHERE: set[str] = set(tables(Path(__file__))["ELSEWHERE"])
 WITH: dict[str, list[str]] = tables(Path(__file__))["WITH"]
-#: Where it matters, if not after a thousand tokens: between the middle and the end of the first chunk [tokens].
+#: Contexts at which a field matters, if not after a thousand tokens: between the middle and the end of the first chunk
+#: [tokens].
 CONTEXTS = {"attention.chunk_position": 6000.0}
 #: Chips on which a field matters, if not on the first ones.
 WHERE = {"network.mesh_links": ("mi300x",)}

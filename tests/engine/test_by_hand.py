@@ -15,7 +15,7 @@ from tests.reading import scalar
 _LL = "{LL: {base: 7 us, per_rank: 1 us, per_domain_doubling: 5 us, bandwidth_factor: 0.5}}"
 _ONE_SHOT = "one_shot: {shape: one_shot, base: 3.6 us, per_rank: 0.01 us, bandwidth_factor: 0.58}"
 _TWO_SHOT = "two_shot: {shape: two_shot, base: 2.4 us, per_rank: 1.25 us, bandwidth_factor: 0.49}"
-#: What a hand can follow, whatever the presets say.
+#: Changes that make presets simple enough for hand calculations.
 PLAIN = (
     f"network.collectives={{kind: nccl_tree, version: '1', protocols: {_LL}}}",
     "network.collective_overhead=0 us",
@@ -49,8 +49,8 @@ def test_two_all_reduces_per_layer_of_a_dense_model(batch: int, kernel: str) -> 
 
 
 def test_an_exchange_of_experts_by_hand() -> None:
-    # DeepSeek-V3, 16 ranks in two boxes, attention apart: a rank sends 8 copies of its 16 tokens, half of them to
-    # the other box over its own 50 GB/s, at the protocol's share; twice per layer of experts.
+    # DeepSeek-V3, 16 ranks in two nodes with separate attention: a rank sends 8 copies of its 16 tokens. Half of them
+    # go to the other node at the protocol's share of the rank's 50 GB/s, twice per MoE layer.
     plan = plan_of(1, 16, ep=16, batch=256)
     latency = 7e-6 + (8 - 1) * 1e-6 + math.log2(2) * 5e-6
 
@@ -138,7 +138,7 @@ def test_norms_activation_functions_and_sampling_by_hand() -> None:
     }
     for name, moved in per_token.items():
         assert scalar(row_of(setup, plan, name).activation_bytes_per_token) == moved
-    # Groups with sequences of their own norm and sample those only.
+    # Groups with separate sequences process norms and sampling only for those.
     grouped = plan_of(1, 2, batch=16)
     assert scalar(row_of(setup, grouped, "norms").activation_bytes_per_token) == 4 * 4096 * 2
     assert scalar(row_of(setup, grouped, "sampling").activation_bytes_per_token) == 3 * 128_256 * 4 / 2

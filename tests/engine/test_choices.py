@@ -134,7 +134,7 @@ def test_a_draft_in_memory_costs_little() -> None:
         _frontier("llama_3_70b", (f"capacity.draft={counted}",), speculate=True, sampled=True)
         for counted in ("false", "true")
     )
-    # Largest speed unchanged, the cheap end 0.3 to 1.5 % dearer.
+    # The largest speed is unchanged, and the cheap end costs 0.3% to 1.5% more.
     assert after.tokens_per_second[-1] == before.tokens_per_second[-1]
     assert 1.003 < after.dollars[0] / before.dollars[0] < 1.015
 

@@ -128,7 +128,7 @@ def test_a_recurrent_state_costs_the_same_at_any_context(tmp_path: Path) -> None
     # 36 recurrent layers keep 20 million elements, most of them in 4 bytes, read and written once per step.
     state = _part(short, "kv_cache") * short.setup.rates.bytes_per_second * 2 / 32
     assert state == pytest.approx(2 * 4 * model.state_elements_per_sequence, rel=0.05)
-    # What grows is the cache of the 12 attention layers (2 KV heads, held apart on 2 chips).
+    # The cache of the 12 attention layers grows (2 KV heads, separate on 2 chips).
     grown = (_part(long, "kv_cache") - _part(short, "kv_cache")) * short.setup.rates.bytes_per_second * 2 / 32
     assert grown == pytest.approx(model.kv_elements_per_token * 2 * 100_000)
 
@@ -210,7 +210,7 @@ def test_the_operator_table_adds_up_to_the_step(model: str) -> None:
     total = sum(one.together_seconds + one.network_seconds for one in rows) + launches
     for one in rows:
         longer, shorter = sorted((one.compute_seconds, one.memory_seconds), reverse=True)
-        # Of products a part of the shorter does not hide: on Blackwell at most half of it for dense ones.
+        # Part of the shorter time of a product is not hidden: on Blackwell at most half of it for dense products.
         hidden = 0.0 if one.name in ("experts in", "experts out") else 0.5
         assert longer * (1 - 1e-12) <= one.together_seconds <= longer + (1 - hidden) * shorter * (1 + 1e-9)
         if not one.flop:

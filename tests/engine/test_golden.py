@@ -16,7 +16,7 @@ from tests.reading import fixture_table
 Array = npt.NDArray[np.float64]
 
 
-#: Of the published code's seconds.
+#: Tolerance relative to the published code's seconds.
 RELATIVE = 1e-9
 
 

@@ -75,7 +75,7 @@ def test_a_step_waits_for_the_fullest_group(layout: tuple[str, int, int, int], b
     step, larger, full = fastest_cut(asked, _plans(tp, dp, ep, batches, depth))
     assert step <= larger * (1.0 + 1e-9)
     assert step <= full * (1.0 + 1e-9)
-    # Where the groups divide the batch they are even.
+    # If the groups divide the batch, they are even.
     plain = replace(_plans(tp, dp, ep, batches[2:], depth), fullest=1.0)
     assert fastest_cut(asked, plain)[0] == full
     needed = [float(asked.memory(_plans(tp, dp, ep, one, depth)).kv_bytes[0]) for one in (batches[0], batches[2])]

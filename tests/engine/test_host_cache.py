@@ -51,7 +51,7 @@ def test_slots_end_where_both_memories_are_full() -> None:
     plan, lengths = plan_of(4, batch=1), CONTEXT * TOKEN
     (few,), (some,), (most,) = (slots_of(_setup(share), plan) for share in (0.0, 0.5, 0.99))
     assert some == pytest.approx(2 * few, abs=2)
-    # Four hosts' shares of 256 GB beside what the chips hold.
+    # Four hosts' shares of 256 GB, in addition to the chips' memory.
     assert most == few + 1024e9 // lengths + 1 or most == few + 1024e9 // lengths
 
 

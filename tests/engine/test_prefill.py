@@ -179,7 +179,7 @@ def test_the_host_launches_prefill_kernel_by_kernel_and_decode_as_a_graph() -> N
 
 @pytest.mark.parametrize("model", ["llama_3_8b", "gpt_oss_20b", "qwen3_30b_a3b"])
 def test_a_prompt_of_one_token_is_a_decode_step_that_also_writes(model: str) -> None:
-    # Kernels of prompts and of decode steps have curves of their own.
+    # Kernels of prompts and of decode steps have separate curves.
     setup = _question(model, 1000.0, changes=("host.cuda_graphs=false", "attention.scores={}"))
     one, step = _plan(1), _plan(1, prefill=False)
     assert _flop(setup, one) == pytest.approx(_flop(setup, step), rel=1e-12)
@@ -261,6 +261,6 @@ def test_groups_take_equal_parts_of_the_prompts() -> None:
     # Two groups of two chips: two prompts are one for each.
     share = shared_steps(_sharing(), _plan(tp=2.0, dp=2.0, ep=4.0), _SHORT, 0.0, [1.0, 2.0, 4.0, 32.0])
     assert share[0] == 1.0
-    # The second is read beside the first: half of what each takes is what a group waits for.
+    # The second prompt runs in parallel: a group waits for half of the time of each.
     assert 0.5 < share[1] < 0.8
     assert np.all(np.diff(share) < 0)

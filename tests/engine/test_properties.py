@@ -36,7 +36,7 @@ ROUNDING = 1e-12
 MODELS: list[str] = tables(Path(__file__))["MODELS"]
 #: Boxes, racks, meshes, and single chips as domains.
 CHIPS = ("paper/h100", "paper/a100", "h100_sxm", "gb200_nvl72", "paper/tpu_v4", "paper/groq_lpu")
-#: Besides ``ideal``.
+#: Presets except ``ideal``.
 PRESETS = tuple(name for name in catalog.names("assumptions") if name != "ideal")
 
 models, chips, presets = st.sampled_from(MODELS), st.sampled_from(CHIPS), st.sampled_from(PRESETS)
@@ -151,7 +151,7 @@ def test_a_larger_batch_is_never_faster_at_a_fixed_plan(
 def test_more_new_tokens_are_never_faster_and_cheaper_than_one_by_one(
     model: str, chip: str, preset: str, context: float, at: Plans
 ) -> None:
-    # What makes speculation pay: a step of s tokens takes at most as long as s steps.
+    # Speculation pays because a step of s tokens takes at most as long as s steps.
     setup = _question(model, chip, context, preset, ("serving.verify_context=start",))
     one, several = (step_seconds(setup, at.verifying(tokens)) for tokens in (1, 4))
     for single, verified in zip(one, several, strict=True):
@@ -170,7 +170,7 @@ def test_weight_bytes(name: str, weights: str | None) -> None:
     found = memory.weight_bytes(model, precision)
     if weights is not None or (model.expert_weights is None and model.embedding_weights is None):
         stored = BYTES_PER_ELEMENT[weights or model.weights]
-        # Of a 16-bit model in 8 bits, embeddings keep two bytes; models of studies in one narrow format keep one.
+        # In a 16-bit model in 8 bits, embeddings have two bytes; models of studies in one narrow format have one.
         kept_wide = weights == "int8" and (model.embedding_weights == "bf16" or BYTES_PER_ELEMENT[model.weights] > 1.5)
         kept = model.parameter_parts()["embeddings"] if kept_wide else 0.0
         assert found == pytest.approx(model.total_parameters * stored + kept, rel=1e-9)

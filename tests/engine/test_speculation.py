@@ -144,7 +144,7 @@ def test_chips_wait_for_the_host_of_rounds_that_nobody_prepares_ahead() -> None:
     np.testing.assert_allclose(late - quick, [[0.0, *[1.8e-3] * 5]], rtol=1e-9)
 
 
-# Proposers
+# Speculation methods
 
 
 def test_a_head_is_a_layer_a_projection_and_the_output_embedding() -> None:
@@ -155,7 +155,7 @@ def test_a_head_is_a_layer_a_projection_and_the_output_embedding() -> None:
     assert head.total_parameters == pytest.approx(expected, rel=1e-4)  # norms
     deepseek = head_of(rich().model)
     assert [block.feed_forward.kind for block in deepseek.blocks] == ["dense", "experts"]
-    # README_WEIGHTS.md of DeepSeek-V3: 11.5 billion of its own.
+    # README_WEIGHTS.md of DeepSeek-V3 states 11.5 billion for this layer.
     assert (deepseek.total_parameters - deepseek.embedding_parameters) / 1e9 == pytest.approx(11.5, rel=0.01)
 
 
@@ -266,7 +266,7 @@ def test_several_published_layers_all_take_memory() -> None:
     assert extra[0] == pytest.approx(3 * extra[1], rel=1e-9)
 
 
-# What helps and what does not
+# Gain and loss
 
 chances = st.floats(0.0, 1.0)
 
@@ -328,7 +328,7 @@ def test_a_steady_state_has_rounds_in_the_place_of_steps() -> None:
     best = series.best()
     read = read_prompt(narrow, plans, 2000.0, 0.0, eagle)
     waiting = (plans.batch - 1.0) * read.busy_seconds / 499.0
-    # A prompt beside a round reads the weights along.
+    # A prompt in a round shares the read of the weights.
     assert (found.tpot_seconds[1:] < (best.seconds + waiting)[1:]).all()
     assert (found.tpot_seconds[1:] > (best.seconds + 0.5 * waiting)[1:]).all()
     np.testing.assert_allclose(found.decode_seconds, best.seconds, rtol=1e-12)
@@ -351,7 +351,7 @@ def test_rounds_of_one_length_are_the_longest_whether_they_pay_or_not() -> None:
     np.testing.assert_allclose(found.decode_seconds, seconds / 2.4, rtol=1e-12)
     # Alone no prompt of others comes between.
     assert found.tpot_seconds[0] == pytest.approx(seconds[0] / 2.4)
-    # Proposals that are never accepted only cost.
+    # Draft tokens that are never accepted only cost.
     vain = Speculation.fixed("mtp", 3, 1.0, weights="bf16")
     slow = steady.steady(rich(), plans, requests(1024, 1024), vain)
     np.testing.assert_allclose(slow.decode_seconds, seconds, rtol=1e-12)
@@ -415,7 +415,7 @@ def test_speculation_takes_slots() -> None:
     assert looked_up.slots[0] == plain.slots[0]
 
 
-# Where it pays
+# Range in which speculation pays
 
 
 def _pay(speculation: Speculation, asked: Requests = REQUESTS) -> speculate.Speculated:

@@ -18,7 +18,7 @@ MODELS = sorted(
     path.relative_to(catalog.folder("models")).with_suffix("").as_posix()
     for path in catalog.folder("models").rglob("*.yaml")
 )
-#: So many tokens that every expert is touched.
+#: Enough tokens to touch every expert.
 TOKENS = 2.0**30
 
 
@@ -110,7 +110,7 @@ def test_a_step_reads_every_matrix_that_is_held(name: str) -> None:
     held = memory.weight_bytes(model, setup.precision)
     read = _total(list(setup.work(_plan()).operators), "weight_bytes")
     assert read + _unread(model, setup.precision) == pytest.approx(held, rel=1e-12)
-    # What no row reads besides the input embedding is less than 0.1 % of a model.
+    # Vectors outside the rows, except the input embedding, are less than 0.1% of a model.
     assert held - read - _looked_up(model) * BYTES_PER_ELEMENT[setup.precision.embeddings] < 1e-3 * held
 
 
@@ -138,8 +138,8 @@ def test_each_chip_reads_what_it_holds(name: str, tp: int, dp: int, pp: int) -> 
     read = tp * dp * _total(list(setup.work(plan).operators), "weight_bytes")
     width = BYTES_PER_ELEMENT
     vectors = {part: count * width[getattr(setup.precision, part)] for part, count in _vectors(model).items()}
-    # Each group has a copy of the vectors of attention and of shared experts as well; of a mixture of all that is not
-    # routed, the input embedding included.
+    # Each group also has a copy of the vectors of attention and shared experts. In an MoE model it copies all vectors
+    # except routed ones, the input embedding included.
     copied = vectors["attention"] + vectors["shared_experts"]
     if has_experts(model):
         copied += vectors["weights"] + vectors["embeddings"] + _looked_up(model) * width[setup.precision.embeddings]

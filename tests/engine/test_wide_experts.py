@@ -61,7 +61,7 @@ def test_a_stage_over_several_domains_hangs_on_the_network(
 
 
 def test_groups_that_cut_a_stage_both_ways_do_not_both_lie_inside_a_node() -> None:
-    # 32 chips, nodes of 8: chips 0 to 7 hold the parts of the same experts, and experts of their own lie 8 chips apart.
+    # 32 chips in nodes of 8: chips 0 to 7 store parts of the same experts, and chips with other experts are 8 apart.
     plans = plan_of(4, 8, ep=4, batch=1024)
     setup = _setup("qwen3_235b_a22b", "h200_sxm", "experts.replicated_tokens=exchanged")
     assert _exchange(setup, plans)[:2] == (4.0, 4.0)
@@ -104,7 +104,7 @@ def test_copies_of_experts_are_held(ranks: int, redundant: int, held: int) -> No
 
 
 def test_ranks_with_copies_read_what_they_hold() -> None:
-    # So many tokens that every expert is touched: 288 / 72 = 4 experts on a chip.
+    # Enough tokens to touch every expert: 288 / 72 = 4 experts on a chip.
     setup = _setup("deepseek_v3", "h100_sxm")
     plans = plan_of(1, 72, ep=72, batch=72.0 * 256)
     rows = [row_of(setup, plans, f"experts {side}") for side in ("in", "out")]
@@ -192,7 +192,8 @@ def test_engines_that_take_turns(engine: str, model: str, generation: str, ep: i
 
 
 def test_exchanges_of_prompts_take_processors_from_the_other_half() -> None:
-    # 4 prompts of 1,024 tokens on each of 32 chips: of two halves each works W and exchanges X, one beside the other.
+    # 4 prompts of 1,024 tokens on each of 32 chips: each half has work W and all-to-all time X, in parallel with the
+    # other.
     plans = replace(plan_of(1, 32, ep=32, batch=128.0), prefill=True, new_tokens=1024)
     never = _setup("deepseek_v3", "h800_sxm", "network.two_batch_overlap=never")
     half = evaluate(never, replace(plans, batch=plans.batch / 2.0), "1d")

@@ -143,7 +143,7 @@ def test_equations_41_and_42_bytes_inside_and_between(ranks: float, domains: flo
 def test_a_missing_link_costs_nothing_and_a_single_rank_neither() -> None:
     assert transfer_seconds_per_byte(16, 2, math.inf, math.inf) == 0.0
     assert transfer_seconds_per_byte(1, 1, 450e9, 50e9) == 0.0
-    # Groq and TPU v4 in the study: every chip is a domain of its own.
+    # Groq and TPU v4 in the study: every chip is a domain.
     assert float(transfer_seconds_per_byte(4, 4, math.inf, 50e9)) == pytest.approx(2 * 3 / 4 / 50e9, rel=1e-14)
 
 
@@ -252,7 +252,7 @@ def test_an_exchange_over_own_links_counts_what_leaves_each_rank() -> None:
     assert together == pytest.approx(15 / 16)
 
 
-# What serving engines run inside a domain, and NCCL's ring between domains.
+# Collectives of serving engines inside a domain, and NCCL's ring between domains.
 
 
 @pytest.mark.parametrize("ranks", [2, 4, 8])

@@ -84,7 +84,7 @@ def test_even_parts_compute_what_an_all_gather_does_and_send_less(context: float
         float(all_gather_seconds(WORK, FREE, context, processes)), rel=1e-9
     )
     machine = FREE._replace(link_bytes_per_second=link)
-    # The last link of the chain carries as much as each of a ring; the chain fills once, and then overlaps.
+    # The last link of the chain transfers the same bytes as each of a ring; the chain fills once, and then overlaps.
     filling = sum(even[:rank].sum() for rank in range(processes)) * WORK.kv_bytes / link
     gathered = float(all_gather_seconds(WORK, machine, context, processes))
     assert chain_seconds(WORK, machine, even) <= (gathered + filling) * (1 + 1e-9)
@@ -190,6 +190,6 @@ def test_balanced_parts_take_equally_long() -> None:
     balanced = balanced_partition(times, 16384.0, 6)
     assert balanced.sum() == pytest.approx(16384.0, rel=1e-12)
     assert times(balanced) == pytest.approx(times(balanced).mean(), rel=1e-9)
-    # Where links take no time nothing is better, but for the wait for the first keys.
+    # With free links, the chain is optimal except for the wait for the first keys.
     searched = best_partition(partial(chain_seconds, WORK, FREE), 16384.0, 6, balanced)
     assert chain_seconds(WORK, FREE, searched) == pytest.approx(chain_seconds(WORK, FREE, balanced), rel=5e-3)

@@ -55,7 +55,7 @@ def test_equation_45(speed: float, cost: float, exponent: float) -> None:
     assert preference(speed, cost, 0.0) == pytest.approx(1 / cost, rel=1e-15)
 
 
-# What an hour costs
+# Cost of an hour
 
 dollars = st.floats(0.0, 1e6)
 shares = st.floats(0.01, 1.0)

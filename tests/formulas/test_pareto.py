@@ -59,7 +59,7 @@ def test_ceiling_equals_brute_force(points: list[tuple[float, float]], rates: li
     found = ceiling(seconds[kept], dollars[kept], rates)
     for rate, limit in zip(rates, found, strict=True):
         behind = [max(tau, cost / rate) for tau, cost in zip(seconds[kept], dollars[kept], strict=True)]
-        # The same two numbers are compared, so equality is exact.
+        # Both sides compare the same two numbers, so equality is exact.
         assert limit == min(behind, default=np.inf)
 
 

@@ -101,7 +101,7 @@ def test_bursts_give_the_peakedness_of_many_slots(arrival: float, service: float
 
 @given(
     slots=st.integers(1, 40),
-    growth=st.floats(0.0, 1.0),  # from one rate whatever is in flight to slots of their own speed
+    growth=st.floats(0.0, 1.0),  # from one rate for all concurrencies to slots with separate speeds
     use=st.floats(0.01, 0.99),
     arrival=st.floats(1.0, 20.0),
     service=st.floats(0.0, 5.0),

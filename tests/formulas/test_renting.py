@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from inference_econ.formulas.renting import rented, rented_in_bulk, rented_together
 
-#: Machines of H100, of MI300X, of a tray of GB200, of TPU v5e, and sizes that no one has.
+#: Machines of H100, of MI300X, of a tray of GB200, of TPU v5e, and fictitious sizes.
 MACHINES = ([1, 2, 4, 8], [1, 8], [4], [1, 4, 8], [5, 20], [3, 9, 18])
 
 
@@ -66,7 +66,7 @@ def test_two_kinds_share_machines_when_they_fit(
 
 
 def test_four_of_two_fill_what_a_pool_of_fours_leaves() -> None:
-    # Three of 4 on two nodes of 8, with room for two of 2 beside them.
+    # Three instances of 4 on two nodes of 8, with room for two of 2.
     assert rented_together((3, 4), (2, 2), [8]) == 16
     assert rented_together((3, 4), (3, 2), [8]) == 24
     # Instances over a node have their own, and leave nothing.

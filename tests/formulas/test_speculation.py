@@ -28,7 +28,7 @@ acceptances = st.floats(0.0, 1.0)
 @given(acceptance=acceptances, checked=st.integers(1, 64))
 def test_equation_46_is_a_truncated_geometric_series(acceptance: float, checked: int) -> None:
     series = sum(acceptance**power for power in range(checked))
-    # Near an acceptance of 1 the closed form loses digits: (1 - a^n) / (1 - a).
+    # Near an acceptance of 1 the formula loses digits: (1 - a^n) / (1 - a).
     assert expected_tokens(acceptance, checked) == pytest.approx(series, rel=1e-9 if acceptance < 0.999 else 1e-3)
 
 
@@ -136,7 +136,7 @@ def test_leviathan_limits() -> None:
     random = np.random.default_rng(0)
     same = speculative_sample([0.5, 0.5], [0.5, 0.5], 4, random, 100)
     assert set(same.produced.tolist()) == {5}
-    # Nothing in common: every proposal is refused, and the target's only token comes out.
+    # Without overlap of the distributions, every draft token is rejected, and the target adds its only token.
     other = speculative_sample([1.0, 0.0], [0.0, 1.0], 4, random, 100)
     assert set(other.produced.tolist()) == {1}
     assert other.tokens[:, 0].tolist() == [0] * 100

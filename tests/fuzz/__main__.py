@@ -46,7 +46,7 @@ class State:
         self.seeds = Counter(plain.get("seeds", {}))
         self.counts = {kind: Counter(plain.get("counts", {}).get(kind, {})) for kind in KINDS}
         self.seconds = float(plain.get("seconds", 0.0))
-        #: Of this run by kind [s].
+        #: Seconds of this run by kind [s].
         self.spent = dict.fromkeys(KINDS, 0.0)
 
     def save(self) -> None:

@@ -26,13 +26,13 @@ from tests.reading import numbers
 
 main = importlib.import_module("inference_econ_cli.main")
 
-#: What no table may show; words of names and paths, and ranges such as 0-0, are something else.
+#: Text that no table may contain; words of names and paths, and ranges such as 0-0, are excluded.
 NO_NUMBER = re.compile(r"(?<![\w./:'-])-?(?:nan|inf|infinity|-0(?:\.0+)?)(?![\w.])", re.IGNORECASE)
 #: Memory that a case may add to what was needed before [B].
 _MOST_BYTES = 1_500_000_000
-#: What a case may be estimated to take; a minute rather than ten [s].
+#: Largest estimated time of a case; a minute, not ten [s].
 _SECONDS = 60.0
-#: A refusal that names nothing of what was typed is one of these.
+#: Errors that name no part of the input must match one of these.
 _OF_ALL = ("the numbers that were given are together too large or too small to calculate with",)
 
 
@@ -200,19 +200,19 @@ def _words(case: Case) -> Iterator[str]:
     yield Path.cwd().name
     for part in case.line:
         yield part or "is empty"
-        # What no terminal can show is told as Python writes it.
+        # Unprintable characters are escaped as in Python.
         yield part.encode("unicode_escape", "surrogatepass").decode()
         yield from filter(None, (part.lstrip("-"), *re.split(r"[=,@/:_]", part)))
         with contextlib.suppress(ValueError):
             yield f"{float(part):g}"
     for text in case.files.values():
         yield from re.findall(r"[\w.-]{6,}", text)
-        # What a file calls its entry may have no long word.
+        # The name of an entry in a file cannot contain a long word.
         yield from re.findall(r"^name: *(.+)$", text, re.MULTILINE)
 
 
 def _no_refusal(case: Case, code: object, out: str, err: str) -> str:
-    # What was watched before stays on the terminal.
+    # Output of an earlier watch stays on the terminal.
     if out and case.line[0] != "watch":
         return "a refusal with output"
     if code == 1 and case.line[0] == "watch" and not err:

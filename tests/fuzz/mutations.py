@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-#: What stands in the place of a value of a text: other types, extremes, units, YAML's own signs, other scripts.
+#: Replacements for values of a text: other types, extremes, units, YAML's own signs, other scripts.
 TEXTS = (
     "0", "-1", "1", "7", "1e300", "1e-300", "-0.0", "1" + 310 * "0", "9999999999999999999", "0.1", ".5", "1_000",
     "0x10", "nan", ".inf", "true", "no", "null", "~", "''", "x", "1 TB", "80 GiB", "5 parsecs", "4 us", "-3 GB/s",
@@ -17,7 +17,7 @@ TEXTS = (
     "*a", "!!python/none x", "| x", "? x", "# x", "'", '"', "{", "]", "\t", "ü", "日本", "\u202e", "\udcff", "\x00",
     "\U0001f600", "<<", "@x", "%", 40 * "[", "2024-02-30",
 )  # fmt: skip
-#: The same for plain data.
+#: Replacements for values of plain data.
 VALUES: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 3, 7, 2**31, 2**63, 10**300, 10**310, 0.5, -0.0, 1e300, 1e-300, 5e-324,
     float("inf"), float("nan"), "", "x", "0", "1", "12", "nan", "inf", "bf16", "\udcff", "日本", 5000 * "x", [], {},

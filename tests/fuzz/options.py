@@ -19,7 +19,7 @@ COMMANDS: dict[str, list[str]] = tables(Path(__file__))["COMMANDS"]
 #: Others to ask about, in the place of the model and of the chip.
 MODELS = ("llama_3_8b", "mixtral_8x7b", "deepseek_v3", "gpt_oss_20b", "paper/gpt_4", "qwen3_next_80b_a3b")
 CHIPS = ("h100_sxm", "h200_sxm", "gb200_nvl72", "tpu_v5e", "mi300x", "paper/groq_lpu")
-#: Not for chance: what plays requests one by one, what is given already, and files that are read (see ``files``).
+#: Options that are not drawn: simulations of single requests, given options, and files (see ``files``).
 LEFT_OUT = {
     "quiet", "help", "simulate", "max_instance_gpus", "to", "acceptance_file", "rounds", "ratios",
 }  # fmt: skip

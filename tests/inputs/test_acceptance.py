@@ -35,7 +35,7 @@ def test_every_shipped_fact_names_models_and_chips_that_exist() -> None:
 def test_more_proposals_give_about_as_many_tokens_or_more() -> None:
     for entry in catalog.speculation_facts().acceptance:
         tokens = [entry.tokens[length] for length in sorted(entry.tokens)]
-        # Of 80 prompts each: lengths that add nothing lie within 6 % of each other.
+        # With 80 prompts each, lengths that add nothing are within 6% of each other.
         assert all(more > 0.94 * fewer for fewer, more in itertools.pairwise(tokens)), entry.checkpoint
 
 
@@ -70,7 +70,7 @@ def _gains(method: str, checkpoints: list[str], drafts: int) -> float:
     entries = [
         entry.tokens[drafts] - 1.0
         for entry in catalog.speculation_facts().acceptance
-        # Of prompts of random tokens only three proposals are published, not derived.
+        # For prompts of random tokens, only the value for three draft tokens is published, not derived.
         if entry.method == method and entry.checkpoint.startswith(tuple(checkpoints)) and drafts in entry.tokens
         if entry.prompts == "text" or drafts == 3
     ]

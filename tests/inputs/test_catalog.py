@@ -271,7 +271,7 @@ def test_assumptions_for_a_family_of_chips() -> None:
     assert isinstance(paper.for_chip(tpu).network.collectives, Mesh)
     slower = catalog.assumptions("paper", changes=["per_family.tpu.network.collectives.hop=3 us"]).for_chip(tpu)
     assert _at(slower, "network.collectives.hop") == pytest.approx(3e-6, rel=1e-15)
-    # A family that nobody speaks of is served as its generation is, unless a preset names it.
+    # A family without a common name has the profile of its generation, unless a preset names it.
     assert paper.for_chip(a100.replace(family="mine")) == paper.for_chip(a100)
     mine = catalog.assumptions("paper", changes=["per_family.mine.chip.math_efficiency=0.9"])
     assert mine.for_chip(a100.replace(family="mine")).chip.math_efficiency == 0.9

@@ -22,7 +22,7 @@ CHANGES: dict[str, list[tuple[str, str, int]]] = defaultdict(list)
 with (FOLDER / "changed.csv").open(encoding="utf-8", newline="") as _stream:
     for _row in csv.DictReader(_stream):
         CHANGES[_row["configuration"]].append((_row["key"], _row["value"], int(_row["total_parameters"])))
-#: A refusal is never wrong, but an importer that refuses everything is of no use: of all changes, those that it counts.
+#: A rejection is never wrong, but an importer must not reject everything: the share of changes that it accepts.
 LEAST_COUNTED = 0.5
 
 

@@ -74,7 +74,7 @@ def test_bytes_without_an_index_are_those_of_all_headers(tmp_path: Path, kind: s
 
 
 def test_an_unknown_block_of_a_known_family_is_counted_and_named(tmp_path: Path) -> None:
-    # 28 tables of 1,000 x 1,024 are 28,672,000 parameters, beside 596,049,920 others.
+    # 28 tables of 1,000 x 1,024 are 28,672,000 parameters, in addition to 596,049,920 others.
     tables = {f"model.layers.{n}.engram.table": [1000, 1024] for n in range(28)}
     config = folder(tmp_path, tensors() | tables)
     model = import_config(config)

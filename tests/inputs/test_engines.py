@@ -58,7 +58,7 @@ def test_a_version_knows_what_came_before_it(
 def test_everything_that_holds_is_stated() -> None:
     for name in ENGINES:
         newest = catalog.engine(name).at()
-        # What decides whether a deployment can be started is known of engines that people can get.
+        # The facts that decide whether a deployment can start are known for public engines.
         unread = {"captured", "speculation", "async_scheduling", "admission", "dealing", "decoding_in_step_tokens"}
         unstated = set(EngineFacts.model_fields) - set(newest.stated) - MAY_BE_OPEN
         assert unstated <= (
@@ -186,7 +186,7 @@ def test_who_is_let_into_memory_and_who_goes(
     assert (facts.dealing, facts.decoding_in_step_tokens) == (dealing, counted)
 
 
-# Which engines have a model, a chip and formats, and what is said where one has not.
+# Engines that support a model, a chip and formats, and the message without support.
 
 
 def names(

@@ -279,7 +279,7 @@ def test_refusals(name: str, change: dict[str, Any], problem: str, tmp_path: Pat
     with pytest.raises(SpecError) as caught:
         import_config(path)
     assert problem in str(caught.value)
-    # Formats of modules are told by the name of the file, or of their key.
+    # Formats of modules depend on the name of the file, or of their key.
     places = (str(path), "config.json ", "quantization_config: ")
     assert str(caught.value).startswith(places) or len(caught.value.mistakes) > 1
 

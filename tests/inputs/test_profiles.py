@@ -78,7 +78,7 @@ def test_assumptions_travel_between_processes(name: str) -> None:
     assert pickle.loads(pickle.dumps(assumptions)) == assumptions
 
 
-# Generations of chips decide which profile is assumed, and a chip of one's own is served as its generation is.
+# Chip generations determine the default profile, and a user's chip has the profile of its generation.
 
 
 CHIPS = [catalog.hardware(name) for name in catalog.names("hardware")]
@@ -137,7 +137,7 @@ def test_a_generation_that_nobody_measured_is_said_to_lack_profile_and_engines(t
     assert {line, engines} <= {*warnings([Instances(setup)])}
     tpu = ie.Setup.of("llama_3_8b", "tpu_v6e")
     assert len(generation_remarks([setup, tpu, tpu])) == 4
-    # Whoever names a preset needs no profile.
+    # A query with a preset needs no profile.
     assert generation_remarks([ie.Setup.of("llama_3_8b", "tpu_v6e", assumptions="ideal")]) == []
 
 

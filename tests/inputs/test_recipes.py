@@ -41,7 +41,7 @@ def _recipes(engine: str) -> list[Recipe]:
 
 def test_every_engine_that_can_be_started_has_recipes() -> None:
     started = {path.stem for path in FILES[0].parents[1].glob("launch/*.yaml")}
-    # Nobody publishes recipes of what runs on desks.
+    # Desktop engines have no published recipes.
     assert started - {path.stem for path in FILES} == {"llama_cpp", "mlx"}
 
 
@@ -135,7 +135,7 @@ def test_pools_are_those_that_were_run() -> None:
 _DEGREES = ("workers", "tp", "attention_dp", "pp", "ep")
 
 
-#: What the table of scripts calls formats of weights.
+#: Names of weight formats in the table of scripts.
 _WEIGHTS = {"fp8": {"fp8", "fp8_block"}, "fp4": {"nvfp4", "mxfp4"}, "int4": {"int4_g32"}, "bf16": {"bf16"}}
 
 

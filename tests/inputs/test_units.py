@@ -55,7 +55,7 @@ def test_looks_like_quantity(text: str, expected: bool) -> None:
     assert looks_like_quantity(text) is expected
 
 
-# Percentiles and the promises that name them.
+# Percentiles and SLOs that name them.
 
 
 @given(st.decimals(1, 99, places=1))

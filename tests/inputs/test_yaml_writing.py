@@ -48,5 +48,5 @@ def test_every_shipped_file_is_written_to_the_same_data(path: Path) -> None:
 
 def test_digits_and_styles() -> None:
     data = tables(Path(__file__))["DATA"] | {"chips": ["h100_sxm"] * 12}
-    # What does not fit on a line is written below each other.
+    # Long values are written on separate lines.
     assert yaml_text(data) == tables(Path(__file__))["TEXT"] + "chips:\n" + "  - h100_sxm\n" * 12

@@ -22,7 +22,7 @@ from tests.reading import tables
 ROOT = Path(__file__).parents[2]
 #: As calls without type checks may write it.
 ANY: Any = ie
-#: What expressions of the tables may name.
+#: Names in expressions of the tables.
 NAMES = {"ie": ie, "np": np, "setup": ie.Setup.of("llama_3_8b", "h100_sxm"), "lengths": ie.Requests(1000, 200)}
 
 

@@ -17,7 +17,7 @@ UNITS = {
     *("1", "s", "1/s", "B", "B/s", "s/B", "FLOP", "FLOP/s", "FLOP/B", "tokens", "tokens/s"),
     *("USD", "USD/h", "USD/s", "USD per 1e6 tokens", "USD per kWh", "tokens/h", "W", "J", "years", "g", "g/kWh"),
 }
-#: What has no unit: choices, switches, and what is made of values with units of their own.
+#: Parameters without a unit: choices, switches, and combinations of values with separate units.
 UNITLESS = re.compile(r"\{.*\}|bool|str|Generator|(sequence|tuple|list|mapping) of .*")
 #: An equation, a publication, code, or the function of the same package that has them.
 REFERENCE = re.compile(r"[Ee]qs?\. \(|arXiv|Erdil|Leviathan|Pope|NCCL|DOI|:func:|Table \d|\(\d{4}\)")
@@ -120,6 +120,6 @@ def test_formulas_know_numbers_and_errors_only(module: ModuleType) -> None:
         for name in [getattr(member, "__module__", None) or getattr(member, "__name__", "")]
         if isinstance(name, str) and name.startswith("inference_econ")
     }
-    # Errors bear the public name once somebody has used it.
+    # Errors have the public name after its first use.
     known = ("inference_econ.formulas", "inference_econ.errors")
     assert all(name.startswith(known) or name == "inference_econ" for name in imported)

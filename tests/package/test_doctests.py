@@ -30,7 +30,7 @@ def _tests(module: ModuleType) -> Iterator[doctest.DocTest]:
         for name, value in vars(module).items()
         if isinstance(value, FunctionType) and value.__module__ == "inference_econ"
     }
-    # What other tests have loaded lazily stands in the root by then; its examples are those of its own module.
+    # Other tests may have loaded names into the root; its examples come from the root module alone.
     yield from (test for test in finder.find(module) if test.name not in public)
     for value in public.values():
         code = unwrap(value)

@@ -19,7 +19,7 @@ from inference_econ import formulas
 from tests.reading import tables
 
 DOCS = transcripts.ROOT / "docs"
-#: The README has tests of its own.
+#: The README has separate tests.
 DOCUMENTS = [path for path in transcripts.documents() if path.is_relative_to(DOCS)]
 #: Pages that teach: what they show has been run.
 TAUGHT = [DOCS / "start.md", *sorted((DOCS / "tutorials").glob("*.md")), *sorted((DOCS / "howto").glob("*.md"))]
@@ -95,7 +95,7 @@ def test_every_public_formula_has_its_place_in_the_model() -> None:
         f"{module.__name__}.{name}"
         for module in modules
         for name, member in inspect.getmembers(module, inspect.isfunction)
-        # What is public by the name of the package says so once it has been loaded by it.
+        # Public names report the package once they were loaded from it.
         if not name.startswith("_") and member.__module__ in (module.__name__, ie.__name__)
     }
     assert named == public

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-#: Elements whose addresses a browser fetches by itself, and the attribute that has them.
+#: Elements whose addresses a browser fetches without a click, and their attribute.
 FETCHED = {"link": "href", "script": "src", "img": "src", "iframe": "src", "source": "src", "object": "data"}
 
 

@@ -134,7 +134,7 @@ def test_a_kill_at_any_moment_leaves_the_old_file_or_the_new_one(tmp_path: Path)
     )
     torn, left = map(int, ran.stdout.split())
     assert torn == 0
-    assert left <= 2  # the file, and what the last one had begun
+    assert left <= 2  # the file, and the temporary one of the last write
     write_text(target, "whole")
     assert [path.read_text(encoding="utf-8") for path in tmp_path.iterdir()] == ["whole"]
 

@@ -91,7 +91,7 @@ def test_columns_that_tables_alone_have_are_called_by_their_headings() -> None:
     fields, columns = FieldsPage().tables()
     assert (len(fields.rows), len(columns.rows)) == (len(glossary()) - len(alone), len(alone))
     assert [row[3] for row in FieldsPage("P(SLO)").tables()[0].rows] == ["P(SLO) %"]
-    # What differs from table to table stands for any.
+    # ``..`` represents the variable part of a heading.
     (row,) = FieldsPage("$ at 0.5").tables()[0].rows
     assert row[:4] == ("-", "text", "USD/1e6", "$ at ..")
     for heading in ("TTFT p50 ms", "TTFT p99.9", "TTFT mean ms"):

@@ -117,12 +117,12 @@ def test_other_traffic_of_what_was_measured_is_known_better() -> None:
     seen, unseen = Instances(setup(known), [1], [8]), Instances(setup(known, "qwen3_8b"), [1], [8])
     layout, version = "55 measurements", "77 measurements"
     for instances, rows, without, factor in (
-        # Nobody said which version it will be.
+        # The version is not given.
         (seen, version, "version", math.sqrt(1.25)),
         (seen._replace(layouts=["tp1"]), version, "version", math.sqrt(1.25)),
         (seen._replace(layouts=["tp1", "tp2"]), layout, "layout", 1.25**3),
         (unseen, "1,234 measurements", "model", 1.25),
-        # Of servers that speculate nothing is known: the widest of all.
+        # Servers with speculation have no known errors: the widest of all.
         (seen._replace(speculates=True), layout, "layout", 1.25**3),
     ):  # fmt: skip
         note = interval_note(instances, ["tpot"])

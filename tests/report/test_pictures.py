@@ -39,7 +39,7 @@ def labels(chart: Plot) -> list[str]:
 def test_the_edges_of_a_band_are_the_ends_of_the_interval(decode: Plot) -> None:
     line, ends = decode.lines[0], {"tokens_per_second_per_user": (0.8, 1.25), "dollars": (0.8, 1.25)}
     assert line.band is not None
-    # Slower is dearer.
+    # Slower points are more expensive.
     assert line.band.x[0] > line.x[0] > line.band.other_x[0]
     assert line.band.y[0] < line.y[0] < line.band.other_y[0]
     np.testing.assert_allclose(np.array(line.band.x) * line.band.y, np.array(line.x) * line.y, rtol=1e-9)

@@ -18,7 +18,7 @@ from inference_econ.search import Frontier, _search, compute
 from inference_econ.search import _search as _bounds
 from tests.planned import setup_of
 
-#: Dense, experts, experts beside latent attention; with shared experts and heads of another number.
+#: Dense, experts, experts with latent attention; shared experts and another number of heads.
 MODELS = ("paper/llama_3_70b", "paper/mixtral_8x22b", "deepseek_v2", "gpt_oss_20b")
 #: Values of fields that are numbers, lists or files.
 OTHER_VALUES = {

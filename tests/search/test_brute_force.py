@@ -23,7 +23,7 @@ from tests import asking
 Array = npt.NDArray[np.float64]
 
 PRICE = 2.1
-#: The same sums in another order.
+#: Equal sums in another order.
 TOLERANCE = 1e-9
 MODELS = ["paper/llama_3_70b", "paper/mixtral_8x22b", "paper/deepseek_v3"]  # dense, experts, experts with MLA
 

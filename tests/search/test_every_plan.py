@@ -102,8 +102,8 @@ def test_plans_of_the_default_grid_are_all_listed() -> None:
 def test_reasons_count_plans_whose_degrees_divide_the_stage() -> None:
     setup = replace(_front("llama_3_8b").setup, engines=())
     grid = whole_grid(1.0, pipeline=False, largest=3, largest_batch=3)
-    # Three batches; 32 heads split over 1 and 2 chips, 14336 = 2^11 x 7 does not split 3 ways, and a group of attention
-    # ranks may have a sequence more: tp1 on one chip, tp1dp2 and tp2 on two, nothing on three but tp1dp3.
+    # Three batches. 32 heads split over 1 and 2 chips, 14336 = 2^11 x 7 does not split 3 ways, and an attention-DP
+    # group may have one more sequence. Layouts are tp1 on one chip, tp1dp2 and tp2 on two, and only tp1dp3 on three.
     counts, fitting = Counter({"heads, layers, experts or widths do not divide": 3}), 9
     table = every_plan.every_plan(replace(setup, price=2.0), grid)
     assert table.infeasible == counts

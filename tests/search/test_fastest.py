@@ -37,7 +37,7 @@ ROUNDING = 1e-12
 
 
 LAYOUTS = (ContinuousLayouts(False), ContinuousLayouts(True), WholeLayouts(False), WholeLayouts(True))
-#: What bounds need: attention of a stage in one piece, and collectives whose time they know.
+#: Requirements of bounds: attention of a stage in one group, and collectives with known times.
 _TOGETHER = (
     "layout.attention_groups=idle", "layout.kv_placement=spread",
     "experts.all_to_all_traffic=as_all_reduce", "experts.replicated_tokens=exchanged",
@@ -101,7 +101,7 @@ def test_a_large_grid(
 
 
 def test_a_large_grid_of_whole_layouts() -> None:
-    # Groups with caches of their own leave no bound to tabulate.
+    # Groups with separate caches have no tabulated bound.
     setup = _question("llama_3_8b", "h100_sxm", 1000.0, "deployable", _TOGETHER)
     grid = whole_grid(1.0, pipeline=True, largest=300)
     batches = np.arange(1.0, 140.0)
@@ -159,7 +159,7 @@ def test_less_memory_for_the_model_where_some_is_taken() -> None:
         assert bool(np.isfinite(found.seconds[0])) is fits
 
 
-# Rounds of speculation: those of services, whoever searches for them
+# Speculation rounds: those of services, for every search
 
 PROPOSALS = {
     "draft": Speculation.of("draft", 0.7, 4, model=catalog.model("qwen3_0_6b")),

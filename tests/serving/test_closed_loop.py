@@ -31,7 +31,7 @@ def test_mixed_steps_of_unequal_requests_are_the_steady_state(model: str, isl: i
     if case.prefill_share > 0.6:
         pytest.skip("prompts take most of the time: such loops are played")
     assert abs(math.log(case.tpot)) < 0.05
-    # The closed form waits for half a running step; who follows at the end of a step does not.
+    # The analytical model waits for half a running step; a request that follows at the end of a step does not.
     assert abs(math.log(case.ttft)) < 0.4
 
 

@@ -114,7 +114,7 @@ def test_an_empty_service_is_that_of_a_single_request() -> None:
     found = loaded(one, 1e-6)
     assert found.ttft_seconds["p99"] == pytest.approx(one.prefill_seconds)
     assert found.tpot_seconds["p99"] == pytest.approx(float(one.states.tpot_seconds[0]))
-    # Little's law, alone in the house.
+    # Little's law for a single request.
     alone = one.prefill_seconds + one.requests.decode_steps * float(one.states.tpot_seconds[0])
     assert found.in_flight == pytest.approx(1e-6 * alone, rel=1e-3)
 
@@ -154,10 +154,10 @@ def test_the_share_that_keeps_promises(name: str, share: float, first: float, ea
     ttft, tpot = found.ttft_seconds["p50"] * 10.0**first, max(found.tpot_seconds["p50"], 1e-6) * 10.0**each
     both = slo_met_share(one, rate, ttft_seconds=ttft, tpot_seconds=tpot)
     alone = [slo_met_share(one, rate, ttft_seconds=ttft), slo_met_share(one, rate, tpot_seconds=tpot)]
-    # Some states stand for all, and not for the same ones where some do not count.
+    # Sampled states represent all, and the sample differs if some states are excluded.
     assert 0.0 <= both <= min(*alone, 1.0) + 1e-3
     assert max(alone) <= 1.0 + 1e-12
-    # Looser promises are kept more often, and so are those of an emptier service.
+    # Looser SLOs are met more often, and so are those of a service with less load.
     assert both <= slo_met_share(one, rate, ttft_seconds=2 * ttft, tpot_seconds=2 * tpot) + 1e-12
     assert both <= slo_met_share(one, rate / 2.0, ttft_seconds=ttft, tpot_seconds=tpot) + 0.03
 
@@ -211,15 +211,16 @@ CONFIGURATIONS = {
     "cached": lambda: service_of(isl="2000", osl="200", cached=1500.0),
     "long prompts": lambda: service_of(isl="16000", osl="200"),
 }
-#: Slack beside the confidence of the simulation, in mean TPOT, mean TTFT and number in flight; the last has none.
+#: Slack in addition to the confidence of the simulation, in mean TPOT, mean TTFT and concurrency; the last has no
+#: confidence.
 USUAL = (0.02, 0.03, 0.05)
 WEAKER = {
     # Prompts that share a step make fewer bunches than those that are read one by one.
     "dense": (0.02, 0.03, 0.07),
     # Prompts of two chunks that take a third to a half of the time come in bunches, which is a rule of thumb here.
     "long prompts": (0.05, 0.17, 0.15),
-    # Long prompts take longer than in proportion, which the prefill of the mean prompt does not know.
-    # So is what they save beside decoding.
+    # Long prompts take longer than in proportion, which the prefill of the mean prompt omits. Their saving in mixed
+    # steps also differs.
     "varied lengths": (0.04, 0.1, 0.07),
 }
 
@@ -253,9 +254,9 @@ FITTED = {
 }
 
 
-#: Prompts of nearly a step's whole budget take turns; the simulation begins the next one in what is left. That grows
-#: with the share of the time that prefill takes, 53 % at the load of 60 %: 8 % of the TTFT, as without a prefill_factor
-#: where prefill takes as much.
+#: Prompts near a step's full budget take turns; the simulation starts the next one in the remaining budget. The error
+#: grows with the share of prefill time, 53% at the load of 60%: 8% of the TTFT, as without a prefill_factor at equal
+#: prefill time.
 TURNS = {("long", 0.6): (0.07, 0.1), ("long", 0.8): (0.15, 0.25)}
 
 
@@ -266,7 +267,7 @@ def test_means_under_a_fitted_profile_are_those_of_the_simulation(name: str, sha
     one = FITTED[name]()
     assert one.setup.assumptions.host.launch > 0.0
     expected = at(one, share)
-    # Where thousands are in flight it takes as many until they are.
+    # With thousands of concurrent requests, the run must be long enough to reach them.
     count = max(12_000, min(10 * round(expected.in_flight), 40_000))
     found = rehearse(one, expected.requests_per_second, count=count, seed=1).summary()
     tpot, ttft = TURNS.get((name, share), (0.07, 0.05))
@@ -313,11 +314,11 @@ def test_a_saturated_service_in_the_simulation() -> None:
     rate = 1.3 * one.most_requests_per_second
     simulated, expected = rehearsing(one, 8_000), loaded(one, rate)
     trace = rehearse(one, rate, count=8_000, simulated=replace(simulated, cache=None))
-    # Twelve times as many as there are slots: the beginning and the end weigh little.
+    # Twelve times the number of slots, so that the start and the end have little weight.
     assert trace.requests_per_second == pytest.approx(expected.completed_per_second, rel=0.03)
     assert trace.tpot.mean() == pytest.approx(expected.tpot_seconds["mean"], rel=0.03)
     assert trace.backlog > 500
-    # Closed forms know full slots; that memory runs out now and then takes some per cent of them.
+    # The analytical model includes full slots; occasional preemptions cost some percent of the rate.
     remembering = rehearse(one, rate, count=8_000, simulated=simulated)
     assert remembering.preemptions > 0
     assert 0.94 < remembering.requests_per_second / expected.completed_per_second < 1.0
@@ -359,7 +360,7 @@ def test_what_prompts_take_beyond_their_operators_counts_once_in_both() -> None:
         for factor in (1.0, 1.5)
     )
     assert longer.prefill_busy_seconds == pytest.approx(1.5 * plain.prefill_busy_seconds)
-    # Neither the share of it that prompts of one step take, nor what decoding beside them saves, grows with it.
+    # Neither the share of prompts in one step nor the saving of mixed steps grows with it.
     prompts = np.array([1.0, 2.0, 4.0])
     np.testing.assert_allclose(longer.shared_prefill_seconds(prompts), 1.5 * plain.shared_prefill_seconds(prompts))
     first, second = (server(one, np.array([2000])) for one in (plain, longer))

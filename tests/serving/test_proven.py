@@ -62,7 +62,7 @@ def test_unproven_loads_are_what_requests_saw_and_always_the_same() -> None:
     assert load == simulate_where_needed(service)(rate)
     assert (load.requests_per_second, load.completed_per_second) == (rate, rate)
     assert all(load.tpot_seconds[name] != seconds for name, seconds in closed.tpot_seconds.items())
-    # Another stream of the same requests agrees with it, as far as chance allows.
+    # Another stream of the same requests agrees, within random variation.
     again = simulator.rehearse(service, rate, count=6000, seed=3).summary()
     assert load.tpot_seconds["mean"] == pytest.approx(again["tpot"]["mean"].value, rel=0.1)
     assert load.ttft_seconds["p50"] == pytest.approx(again["ttft"]["p50"].value, rel=0.15)

@@ -35,7 +35,7 @@ def test_every_layout_of_four_chips() -> None:
     assert set(found) == expected
     assert len(found) == len(expected)
     assert found == sorted(found)
-    # Groups of a dense model are instances of their own in every engine, and stages are for chips without a fast link.
+    # Groups of a dense model are separate instances in every engine, and stages are for chips without a fast link.
     started = offer_of("llama_3_8b", most=4).plans
     assert set(zip(started.accelerators, started.pp, started.attention_ranks, strict=True)) == {
         (size, pp, ranks) for size, pp, ranks in expected if size == ranks and pp == 1
@@ -71,7 +71,7 @@ def test_one_of_them() -> None:
         np.testing.assert_array_equal(one.states.tpot_seconds, found.states.tpot_seconds[index])
         again = steady(found.setup, replace(one.plans, batch=one.states.batch), found.requests)
         np.testing.assert_allclose(one.states.ttft_seconds, again.ttft_seconds)
-        # Where memory is full, prompts are read again.
+        # With a full memory, prompts are recomputed.
         assert (one.states.requests_per_second <= again.requests_per_second * (1.0 + 1e-9)).all()
         room = one.states.batch < 0.8 * one.most_in_flight
         np.testing.assert_allclose(one.states.requests_per_second[room], again.requests_per_second[room])
@@ -201,7 +201,7 @@ def test_more_memory_never_holds_fewer_and_no_rule_more_than_fit(
     )
     held, holds = (float(slots_of(some, service.plans)[0]) for some in (small, large))
     assert held <= holds
-    # Where nothing is known of answers, memory alone decides.
+    # Without known outputs, memory alone decides.
     assert held <= float(slots_of(replace(small, spread=0.0), service.plans)[0])
 
 

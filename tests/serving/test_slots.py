@@ -25,7 +25,7 @@ def _service(
 
     memory, most = 4e11, float(slots)
     for _ in range(4):
-        # What an engine sets aside follows from the memory.
+        # The reserve of an engine follows from the memory.
         service = asking.offer(
             model,
             "h100_sxm",
@@ -78,7 +78,7 @@ def test_what_is_read_again_counts_whatever_the_model(model: str) -> None:
     """Long outputs compared with prompts, of one length: all slots would complete 7% to 10% more."""
     service = _service(80, "500", "2000", model=model)
     assert abs(service.most_requests_per_second / _completed(service, rounds=40) - 1.0) <= 0.03
-    # Some fewer in flight complete more: nothing of them is read again.
+    # A slightly lower concurrency completes more, because nothing is recomputed.
     rates = service.states.requests_per_second
     assert rates[-1] < rates.max()
 
@@ -94,5 +94,5 @@ def test_engines_that_keep_room_free_complete_what_is_said(engine: str) -> None:
     service = _service(20, "3000", "1000", engine=engine)
     assert 0.93 <= service.most_requests_per_second / _completed(service) <= 1.035
     if engine == "trtllm":
-        # Nobody is sent back.
+        # No request is preempted.
         assert service.most_in_flight == service.slots

@@ -62,7 +62,7 @@ def test_littles_law_and_a_busy_machine(
     # Prefill and decode steps together take no more than all of the time.
     decoding = found.requests_per_second * asked.decode_steps * found.decode_seconds / found.batch
     assert (found.prefill_share + decoding <= 1.0 + 1e-9).all()
-    # Prompts that share steps take less than one by itself.
+    # Prompts that share steps take less time than one alone.
     assert (found.prefill_share <= found.requests_per_second * found.prefill.busy_seconds * (1.0 + 1e-9)).all()
     assert (found.concurrency >= found.batch * (1.0 - 1e-9)).all() or asked.decode_steps < 10
     parts = found.prefill.seconds + found.queue_seconds + found.running_seconds
@@ -76,14 +76,14 @@ def test_more_in_flight_is_slower_for_each_and_quicker_for_all(
 ) -> None:
     batches = np.geomspace(1.0, 4096.0, 25)
     found, _ = state(model, layout, batches, requests(isl, osl), chunk)
-    # Groups that begin to hold prompts back may have a shorter queue than before.
+    # Groups that start to delay prefill may have a shorter queue than before.
     free, _ = state(model, layout, batches, requests(isl, osl), chunk, "serving.held_steps=0")
-    # What steps that decode and read prompts save changes with the batch at once where messages or bounds change; the
-    # work of short prompts that share a step is read between counts.
+    # The saving of mixed steps jumps with the batch where messages or bounds change. The work of short prompts in one
+    # step is interpolated between counts.
     slack = 0.05 if chunk == WHOLE and layout[0] == layout[1] else 0.1
     for ascending in (found.tpot_seconds, found.requests_per_second, free.tpot_seconds, free.ttft_seconds):
         assert (np.diff(ascending) >= -slack * ascending[:-1]).all()
-    # States between two are read by the number in flight, also where groups begin to hold prompts back.
+    # States are interpolated by concurrency, also where groups start to delay prefill.
     for some in (found, free):
         assert (np.diff(some.concurrency) >= -0.15 * some.concurrency[..., :-1]).all()
 
@@ -123,7 +123,7 @@ def test_chunks_read_weights_and_cache_again(model: str, isl: int) -> None:
     assert whole.chunks == 1
     assert parts.chunks == -(-isl // 2048)
     assert (parts.seconds >= whole.seconds * (1.0 - 1e-9)).all()
-    # Not by much where arithmetic binds: with many experts chunks of this size are too short for that.
+    # The difference is small if arithmetic is the limit; with many experts, chunks of this size are too short for that.
     if model == "llama_3_8b" and isl > 8192:
         assert (parts.seconds <= 1.3 * whole.seconds).all()
 
@@ -142,7 +142,7 @@ def test_groups_and_stages_work_on_prompts_of_their_own() -> None:
     # Two groups of two: a prompt is as long as on two chips but for the feed-forward part, which all four share.
     assert groups.busy_seconds == groups.seconds
     assert groups.seconds < alone.seconds
-    # With a prompt for each group nobody waits.
+    # With a prompt for each group there is no wait.
     assert groups.seconds / 2 < groups.full_seconds < groups.seconds
     assert alone.full_seconds == alone.busy_seconds == alone.seconds
     staged = prefill(asked, plans((4, 2, 2, 1)), 4_000)
@@ -187,7 +187,7 @@ def test_prompts_that_ride_along_are_served_through_gates() -> None:
     asked = requests(1_000, 500)
     found, _ = state("llama_3_8b", (1, 1, 1, 1), 100.0, asked, "serving.prefill_chunk=8192")
     decode = float(found.decode_seconds[0])
-    # What a prompt adds to a step that decodes: less than it takes alone, as both read the weights together.
+    # Additional time of a prompt in a decode step: less than alone, as both share the read of the weights.
     alone = (float(found.tpot_seconds[0]) - decode) * 499 / 99
     assert alone < float(found.prefill.busy_seconds[0])
     share = 99 * alone / (499 * float(found.tpot_seconds[0]))
@@ -280,7 +280,7 @@ def test_prompts_that_begin_in_the_same_step_are_launched_once(batch: float) -> 
     works = working * counts * shares - saved
     assert 0.0 < saved < working
     added = sum(chance * max(waiting, work) for chance, work in zip(chances, works, strict=True))
-    # Work of 6, 8, 9, 11 .. prompts is read between others.
+    # The work of 6, 8, 9, 11 .. prompts is interpolated.
     rel = 1e-6 if batch < 100.0 else 2e-3
     assert float(slow.tpot_seconds[0]) == pytest.approx(float(slow.decode_seconds[0]) + added, rel=rel)
 
@@ -293,8 +293,8 @@ def test_a_slower_host_makes_nothing_quicker(
     asked = requests(isl, osl)
     fast, slow = (state(model, layout, batch, asked, chunk, f"host.launch={us} us")[0] for us in (2, 60))
     assert (slow.tpot_seconds >= fast.tpot_seconds * (1.0 - 1e-9)).all()
-    # Prompts that take nearly as long as a step wait in bunches of other sizes: with answers of a few steps the closed
-    # form of the wait may be some per cent out of order.
+    # Prompts that take nearly as long as a step wait in bunches of other sizes. With outputs of a few steps, the
+    # analytical wait may be off by some percent.
     slack = 1e-9 if osl > 16 else 0.03
     assert (slow.ttft_seconds >= fast.ttft_seconds * (1.0 - slack)).all()
     assert (slow.requests_per_second <= fast.requests_per_second * (1.0 + 1e-9)).all()

@@ -61,7 +61,7 @@ def test_a_users_scenario_is_answered(write: Write) -> None:
     )
     assert table.why[0] == "Assumptions: profiles/hopper."
     assert any("TPOT is " in note and "the prediction of" in note for note in table.every_note)
-    # Of all points: intervals are no narrower than those of what the points have in common.
+    # Intervals of all points are at least as wide as those of their common properties.
     (points,) = wide.frontier.subjects()
     spread = bounds.ends(points, bounds.STEP)["milliseconds"]
     common = bounds.ends(Instances(wide.frontier.setup, isl=100, osl=20), bounds.STEP)["milliseconds"]
@@ -307,7 +307,7 @@ def test_mistakes_with_panels(tmp_path: Path, scenarios: str, message: str) -> N
         run(str(both))
 
 
-# What ships
+# Shipped inputs
 
 
 @pytest.mark.parametrize("name", [name for name in catalog.names("scenarios") if name.startswith("examples/")])

@@ -83,7 +83,7 @@ def test_a_slower_network_is_never_better() -> None:
     ]  # fmt: skip
     speeds = found[-1].tokens_per_second
     costs = [front.dollars_at(speeds) for front in found]
-    # Groups are whole numbers, and the smallest may be 5 % away from the best.
+    # The numbers of instances of a group are integers, and the smallest group may be 5% away from the best.
     assert np.all(costs[0] <= costs[1] * 1.05)
     assert np.all(costs[1] <= costs[2] * 1.05)
     assert costs[2][-1] > 1.5 * costs[0][-1]
@@ -174,7 +174,7 @@ def test_the_smallest_fleet_is_the_cheapest_of_all(rate: float, targets: Targets
     assert found.prefill_utilization <= FILLED
     price = both.decode.setup.dollars_per_accelerator_hour
     most = round(found.dollars_per_hour / price)
-    # Nothing with fewer chips keeps the promises.
+    # No fleet with fewer chips meets the SLOs.
     for reader, decoder in itertools.product(range(len(both.prefill.services)), range(len(both.decode.services))):
         sizes = int(both.prefill.accelerators[reader]), int(both.decode.accelerators[decoder])
         for count in range(1, (most - 1) // sizes[0] + 1):
@@ -308,7 +308,7 @@ def test_a_long_prompt_takes_its_own_time_in_a_prefill_instance(count: int, busy
     for share in ("p50", "p90", "p99"):
         simulated = around + float(np.quantile(inside, float(share[1:]) / 100.0))
         assert found[share] == pytest.approx(simulated, rel=within)
-    # A pool is no quicker than its own instances by themselves.
+    # A pool is no faster than its own instances alone.
     assert found["p90"] > around + float(np.quantile(work, 0.9))
 
 
@@ -351,7 +351,7 @@ def test_the_line_of_a_search_has_the_times_of_its_fleets() -> None:
         assert seconds[place] + exposed == pytest.approx(found, rel=0.02)
 
 
-# What is said.
+# Notes.
 
 
 def test_aggregated_serving_may_win() -> None:
@@ -396,7 +396,7 @@ def test_in_a_mesh_a_cache_takes_the_links_between_the_chips_of_both_pools() -> 
     assert np.all(wired.seconds >= pooled.seconds)
 
 
-# Proposers.
+# Speculation methods.
 
 
 @cache

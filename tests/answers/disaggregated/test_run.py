@@ -35,7 +35,7 @@ def test_one_request_at_a_time_finds_nobody() -> None:
     found, both = run((1, 1), 1, 5), few()
     assert found.ttft == pytest.approx(float(both.first_token_seconds[0, 0]))
     assert found.tpot == pytest.approx(float(both.decode.step_seconds[0, 0]))
-    # A request's overhead and the rest of its transfer keep nobody else busy.
+    # A request's overhead and the rest of its transfer occupy no instance.
     after = float(both.first_token_seconds[0, 0] - both.prefill.prefill_seconds[0])
     assert found.seconds == pytest.approx(float(np.sum(found.ttft + STEPS * found.tpot)) - 4 * after)
 
@@ -93,10 +93,10 @@ def test_the_host_of_a_prefill_worker_hands_every_cache_over_to_another_link_dom
         return played(pools, (0, 0), (1, 1), 1, np.full(3, STEPS)).ttft
 
     assert alone(both(handed)) - alone(both()) == pytest.approx(0.02)
-    # Of prompts that are read together, one after the other.
+    # Prompts of one step, one after the other.
     rates = [float(load.prefill_rates(both(*changes), 0, 0, 1)[-1]) for changes in ((), (handed,))]
     assert 1.0 / rates[1] - 1.0 / rates[0] == pytest.approx(0.02)
-    # Inside a link domain chips copy it by themselves.
+    # Inside a link domain, chips copy the cache on their own.
     assert alone(both(handed, domain=2)) == pytest.approx(alone(both(domain=2)))
 
 

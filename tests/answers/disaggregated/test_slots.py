@@ -75,7 +75,7 @@ def test_what_is_limited_waits_as_in_a_simulation() -> None:
     assert found.tpot_seconds["mean"] == pytest.approx(mean, rel=0.01)
     assert found.tpot_seconds["p90"] == pytest.approx(p90, rel=0.01)
     assert found.ttft_seconds["mean"] == pytest.approx(wait, rel=0.1)
-    # Behind so many prefill instances that no prompt waits for one, users wait for their first token as much longer.
+    # With enough prefill instances that no prompt queues, the time to first token grows by the wait for a slot.
     line = load.prefill_queue(pools(), 0, 0, 40, rate, 1.0)
     assert float(line.wait_seconds) < 0.01 * wait
     fleet = load.together(pools(), (0, 0), (40, 1), line, limited, found)
@@ -166,6 +166,6 @@ def test_a_run_with_fewer_slots_is_quicker_and_waits_for_a_place() -> None:
     later = slice(96, 384)
     assert narrow.tpot[later].max() <= float(decoder().tpot_seconds[7]) * (1.0 + 1e-9)
     assert np.median(wide.tpot[later]) > np.median(narrow.tpot[later])
-    # Who waits does so for as long as the five rounds before it take.
+    # A request waits for the five rounds before it.
     answer = float(steps[0]) * float(decoder().tpot_seconds[7])
     assert np.median(narrow.ttft[later]) == pytest.approx(5.0 * answer, rel=0.2)

@@ -131,7 +131,7 @@ def test_groups_fill_nodes_and_are_no_larger_than_what_is_deployed_together() ->
 @pytest.mark.parametrize(
     ("wanted", "reading", "decoding", "group"),
     [
-        # Of instances of sixteen chips, 6P7D would be of 208; of eight it is within what is deployed.
+        # With instances of 16 chips, 6P7D would have 208; with instances of eight it is within deployed sizes.
         (6 / 7, 16.0, 16.0, (1, 1)),
         # 6P7D would be 104 chips; 1P1D costs 8 % more.
         (6 / 7, 8.0, 8.0, (1, 1)),
@@ -139,9 +139,9 @@ def test_groups_fill_nodes_and_are_no_larger_than_what_is_deployed_together() ->
         # Thirteen chips, five of them reading, are three too few for two machines.
         (5.0, 1.0, 8.0, (16, 3)),
         (1.0, 1.0, 1.0, (1, 1)),
-        # Two and one of a chip each are three of a machine; 11P5D are whole machines.
+        # Instances of two chips and one chip are three of a machine; 11P5D fills machines.
         (2.0, 1.0, 1.0, (11, 5)),
-        # Prefill instances of 4 chips beside decode instances of 8: 15P8D has 124 for 8 that decode, 2P1D 16 for one.
+        # With prefill instances of 4 chips and decode instances of 8, 15P8D has 124 chips, and 2P1D has 16.
         (15 / 8, 4.0, 8.0, (2, 1)),
         (7.0, 1.0, 1.0, (7, 1)),
         (8.0, 8.0, 8.0, (8, 1)),
@@ -249,7 +249,7 @@ def test_prompts_that_find_nobody_are_read_in_time() -> None:
     assert (first[steady().reading_rows(rows, columns), rows] > limit).any()
     assert np.isnan(SteadyPools(every(), quickest / 2.0).seen[0]).all()
     assert np.isnan(SteadyPools(every(), quickest / 2.0).ttft_seconds(np.array([0]), np.array([0]))).all()
-    # What cannot be promised is looked for without the limit, so that the shortest time can be told.
+    # If an SLO is infeasible, the search runs without the limit to report the shortest time.
     (unlimited,) = market(
         ie.Setup.of("qwen3_32b", "h100_sxm", engine="vllm"), REQUESTS, ie.Space(max_accelerators=4),
         arrangement="disaggregated", ttft_seconds=quickest / 2.0,

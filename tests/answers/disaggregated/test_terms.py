@@ -63,14 +63,14 @@ def test_a_prefill_pool_by_hand() -> None:
     fixed = float(both.first_token_seconds[0, 0])
     terms = DisaggregationTerms(Targets(fixed + prompt / 2.0, percentile="mean"), fullest=0.9)
     most = PrefillPools(both, terms).most(0, 0, 1, terms.targets.ttft_seconds)
-    # A straight line between loads that are looked at promises a little too little.
+    # Linear interpolation between loads is slightly too pessimistic.
     assert most == pytest.approx(0.5 / prompt, rel=0.01)
     assert most <= 0.5 / prompt * (1.0 + 1e-9)
     # Two instances with one line wait less than half as long at the same load: more than twice as much.
     assert PrefillPools(both, terms).most(0, 0, 2, terms.targets.ttft_seconds) > 2.2 * most
 
 
-# The simulation, as a second opinion on both.
+# The simulation, as a second calculation of both.
 
 
 def test_prompts_of_a_shared_step_have_their_percentiles() -> None:
@@ -102,7 +102,7 @@ def test_the_simulation_sees_what_both_sides_promise() -> None:
     together = [one for one in loads if targets.first_violated(one) is None][-1]
     seen = simulator.rehearse(service, together.requests_per_second, count=6_000, seed=1).summary()
     assert seen["tpot"]["p90"].value == pytest.approx(together.tpot_seconds["p90"], rel=0.15)
-    # The closed form of mixed steps is a fifth too short at this percentile; neither breaks the promise.
+    # The analytical model of mixed steps is a fifth too short at this percentile; both meet the SLO.
     assert seen["ttft"]["p90"].value == pytest.approx(together.ttft_seconds["p90"], rel=0.3)
     assert seen["ttft"]["p90"].value <= 0.15
     # Prompts in one server, whose first tokens are what comes to the others.
@@ -125,7 +125,7 @@ def test_the_simulation_sees_what_both_sides_promise() -> None:
     )  # fmt: skip
     answers = events.simulate(decoding, half).summary()
     assert answers["tpot"]["p90"].value == pytest.approx(apart.load.tpot_seconds["p90"], rel=0.1)
-    # What the model leaves out: the rest of the step during which a cache arrives.
+    # The model omits the remainder of the step during which a cache arrives.
     assert answers["wait"]["p99"].value <= 1.5 * apart.load.tpot_seconds["p90"]
 
 

@@ -88,7 +88,7 @@ def test_groups_hold_prompts_back_as_was_priced() -> None:
     assert "attention_dp_config" not in _written("trtllm", one)
     held = _written("sglang", _service(Setup.of("deepseek_v3", "h200_sxm", engine="sglang"), 1, 8, ep=8))
     assert (held["--enable-prefill-delayer"], held["--prefill-delayer-max-delay-passes"]) == (True, 30)
-    # What an answer assumes counts, not what the engine does by default.
+    # The formats of the result apply, not the engine's default.
     changes = ["assumptions.serving.held_steps=12"]
     other = _service(Setup.of("deepseek_v3", "h200_sxm", engine="trtllm", changes=changes), 1, 8, ep=8)
     assert _written("trtllm", other)["attention_dp_config"] == HELD | {"timeout_iters": 12}
@@ -264,7 +264,7 @@ def test_llama_server_is_told_its_file_one_cache_and_how_layers_are_cut() -> Non
     assert _written("llama_cpp", mixture, "ggml-org/oss", own=True)["--hf-repo"] == "ggml-org/oss:MXFP4"
     assert (one["--ctx-size"], one["--parallel"], one["--kv-unified"]) == (2625 * 16, 16, True)
     assert (one["--n-gpu-layers"], one["--cache-type-k"], "--split-mode" in one) == ("all", "bf16", False)
-    # Of 64 the cache holds fewer tokens than all of them could have.
+    # For 64 requests, the cache holds fewer tokens than their total.
     full = _service(_card(), 1, 1)
     told = _written("llama_cpp", full, "files/llama.gguf", own=True)
     assert 64 * 2000 < told["--ctx-size"] < 64 * 2625

@@ -31,8 +31,8 @@ def worker() -> Service:
 
 
 def test_a_generated_worker_that_did_not_start_is_refused(worker: Service) -> None:
-    # ai-dynamo/dynamo issue 10104: four prefill workers on eight GPUs with decode beside them, max_model_len 131072;
-    # all ran out of memory for the cache at start. 80 layers x 8 heads x 128 x 2 x 2 B x 131072 tokens are 42.9 GB.
+    # Four prefill workers with decode workers on eight GPUs, max_model_len 131072 (ai-dynamo/dynamo issue 10104): all
+    # ran out of memory for the cache at start. 80 layers x 8 heads x 128 x 2 x 2 B x 131072 tokens are 42.9 GB.
     with pytest.raises(InputError, match=r"a request of 131072 tokens needs 42\.9 GB of cache on each NVIDIA H100"):
         InstanceLimits.of(worker, VLLM, "both", 131072)
 

@@ -32,7 +32,7 @@ def test_every_row_is_predicted() -> None:
     assert {point.note for point in report().points} == {""}
     assert all(point.log_error is not None for point in report().points)
     assert len(points("tokens/s")) == len(points("$/M")) == len(points("TPOT by rate")) == 56
-    # A TTFT with a queue in it tells how long a run was.
+    # A TTFT with queueing depends on the length of the run.
     assert len(points("TTFT")) == len(points("TTFT", "kept up")) == 20
     # One server of those that kept up is predicted saturated: 7.7 of 10 requests/s were completed, 8.0 are predicted.
     full = {point.id for point in points("TPOT by rate", "kept up")} - {point.id for point in points("TTFT")}

@@ -72,7 +72,7 @@ def test_a_deployment_with_multi_token_prediction(report: Report) -> None:
     for point in speeds.values():
         assert abs(point.log_error or math.inf) < 0.3
         assert point.unit == "tok/s/user"
-    # Acceptance falls with the position: as if all were alike, later proposals are worth too much.
+    # Acceptance falls with the position, so an equal rate for all positions overestimates later draft tokens.
     alike = list(_points(report, "tokens per round, all alike").values())
     errors = [point.log_error or 0.0 for point in alike]
     assert errors == sorted(errors)

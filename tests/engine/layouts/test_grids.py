@@ -57,7 +57,7 @@ def test_no_layout_that_divides_is_left_out(model: str, size: int, batch: int, d
     expected = _possible(setup, _all_pairs(size, batch, depth))
     if setup.model.name.startswith(("Llama", "Qwen3 32B")):
         expected = {(ranks, ep) for ranks, ep in expected if ep == 1}  # a dense model has no experts to spread
-    # Ranks that need copies of experts are tried as whole machines that need few.
+    # Ranks that need expert copies are tried as full machines with few copies.
     few = set(expert_degrees(setup.model, setup.assumptions.experts).tolist())
     expected = {(ranks, ep) for ranks, ep in expected if ep in few}
     assert _possible(setup, tried) == expected
@@ -157,7 +157,7 @@ def test_an_expert_pin_does_not_change_a_dense_model() -> None:
     assert set(tried.ep.ravel().tolist()) == {1.0}
 
 
-# Pins by themselves
+# Fixed degrees alone
 
 
 def test_pins_know_what_they_decide() -> None:

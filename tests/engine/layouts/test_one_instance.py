@@ -41,7 +41,7 @@ def test_in_python_degrees_mean_what_they_mean_on_the_command_line() -> None:
         pins = Pins(tp=tp, dp=dp, pp=pp)  # type: ignore[arg-type]
         assert {name: getattr(pins, name) for name in degrees} == expected
         assert pins == instance_pins(degrees)
-        # What is open stays so beside other changes.
+        # Unspecified degrees stay unspecified with other changes.
         changed = dataclasses.replace(pins, batch=8)
         assert {name: getattr(changed, name) for name in degrees} == expected
         assert changed.batch == 8

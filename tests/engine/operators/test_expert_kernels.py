@@ -168,7 +168,7 @@ def test_a_constant_of_a_named_file_can_be_changed() -> None:
     assert changed.experts.kernels["bf16"].passes != 7
 
 
-#: What a kernel of H100's reaches: its unit sustains 0.8, and is 29.58 FLOP ahead of one of fp32.
+#: Achieved share of a kernel on H100: its unit sustains 0.8, and is 29.58 FLOP ahead of one of fp32.
 UNIT = "unit: {vendor: NVIDIA, efficiency: 0.8, per_vector: 29.58}"
 SLOW = (
     f"{{math_efficiency: 0.4, hbm_efficiency: 0.5, overlap: 1, extra_tokens: 64, extra_elements: 0, passes: 1, {UNIT}}}"

@@ -10,7 +10,7 @@ from inference_econ.engine.operator_costs import operator_costs
 from tests.planned import plan_of, row_of, setup_of
 from tests.reading import scalar
 
-#: Of Qwen3 30B A3B.
+#: Dimensions of Qwen3 30B A3B.
 EXPERTS, ACTIVE = 128, 8
 #: Nothing but arithmetic and memory, without curves of kernels.
 _ALONE = ("experts.kernels={}", "network.collectives=free", "host.graph_launch=0 us")

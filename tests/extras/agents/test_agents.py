@@ -28,16 +28,17 @@ from inference_econ.inputs import Length, Requests, SessionSpec, Step, catalog
 from inference_econ.serving import Sessions, Trace, draw_sessions
 from inference_econ.serving.simulation.events import KvCacheMemory, Server, StepTimes, simulate
 
-#: Of aarora79/agentic-coding-harness-benchmarks, performance-summary.json, where they are fullest before the knee:
-#: no prompt of its layout was measured, and levels of servers that found theirs in a cache no longer count for it.
-#: Gauges and rates are means over 719 s, of which agents are driven for 600 (run-throughput-harness.py cuts them off).
+#: Source: aarora79/agentic-coding-harness-benchmarks, performance-summary.json, at the highest load before the
+#: collapse. No prompt of its layout was measured, and corrections of servers with cache hits no longer apply to it.
+#: Gauges and rates are means over 719 s, of which agents run for 600 (run-throughput-harness.py stops them).
 DRIVEN = 600 / 719
 MEASURED = (
     ("minimax_m2_5", 4, 15, 0.982, 0.0495, 15.03 / DRIVEN, 51_330 / DRIVEN),
     ("deepseek_v3_2", 8, 5, 0.900, 0.0309, 5.47 / DRIVEN, 27_348 / DRIVEN),
 )
-#: Of the same, swe-benchmark-data, metrics.json: tasks whose agent had the server to itself; prompt tokens, those of
-#: them that were read, seconds of a prefill and of the rest of the time to the first token, each the mean of a task.
+#: Source: swe-benchmark-data, metrics.json, of the same repository: tasks whose agent had the server alone. Values are
+#: means of a task: prompt tokens, tokens that were computed, seconds of prefill, and the rest of the time to the first
+#: token.
 ALONE = (
     ("minimax_m2_5", 4, 63_402, 339, 0.0478, 0.1356),
     ("minimax_m2_5", 4, 51_485, 1_018, 0.0729, 0.1130),
@@ -114,7 +115,7 @@ def test_most_agents_are_the_inverse_of_the_cheapest_for_some(means: Means, monk
     best = work.most_agents(offers, means, kept)[0]
     assert isinstance(best, AgentDeployment) and best.fleet is None
     assert best.accelerators <= 6 and best.dollars_per_hour <= 20.0
-    # So many cost no more than that, and a tenth more do.
+    # This number of agents costs no more, and a tenth more agents do.
     assert work.recommend(offers, int(best.use.agents), kept)[0].dollars_per_hour <= best.dollars_per_hour
     more = work.recommend(offers, round(1.1 * best.use.agents), kept)[0]
     assert more.dollars_per_hour > best.dollars_per_hour
@@ -167,7 +168,7 @@ def test_instances_that_are_told_their_slots_are_played_and_launched_with_them(m
     played = agents.load(with_slots(free, 4), [20]).points[0]
     assert 3.0 < played.load.in_flight <= 4.0
     assert with_slots(free, 4).service(0).slots_of_blocks == 4
-    # Blocks decide below the number that is told, where memory holds more than mean contexts.
+    # If memory holds more than mean contexts, its blocks decide below the given number.
     most = int(free.slots[0])
     assert with_slots(free, 2 * most).service(0).slots_of_blocks == 2 * most < free.service(0).slots_of_blocks
     assert InstanceLimits.of(with_slots(free, 4).service(0), engine("vllm"), "both").sequences == 4
@@ -273,7 +274,7 @@ def test_pools_carry_agents_where_a_play_of_them_keeps_the_promises() -> None:
     assert best.dollars_per_hour < 0.95 * together.dollars_per_hour
     trace, readers = best.use.trace, best.fleet.prefill_instances
     assert trace.statistics("ttft")["p90"] <= 10.0 and trace.statistics("tpot")["p90"] <= 0.05
-    # Of what was said before, answers are not found where prompts are read.
+    # Prefill instances do not find outputs of earlier turns in their cache.
     answers = work.means.answers.mean() / work.means.prompts.mean()
     assert sum(trace.hit_rates.values()) < trace.known_share - 0.5 * answers
     record = found.to_dict()["choices"][0]
@@ -326,7 +327,7 @@ def test_questions_about_agents_choose_the_same_fleet(
     assert isinstance(most, AgentDeployment) and most.use.agents >= 0.95 * number
     if arrangement == "disaggregated":
         assert lot["accelerators"] == best.accelerators and lot["serving"] == "disaggregated"
-        # Whoever pays for tokens pays for those who read and those who write: all of the bill.
+        # The cost of tokens includes prefill and decode instances: the full bill.
         assert sum(bill.average[kind] * bill.tokens_per_hour[kind] for kind in bill.average) / 1e6 == pytest.approx(
             best.dollars_per_hour
         )
@@ -348,7 +349,7 @@ def test_a_day_of_agents_is_planned_and_played(monkeypatch: pytest.MonkeyPatch) 
     assert isinstance(lot, AgentLot) and lot.record(kept)["request_rate"] > 0.0
     needed = (120, 66, 36, 90)
     assert np.all([lot.carried for lot in day.lots] @ day.plan.counts >= np.array(needed) - 1e-6)
-    # As many in flight at all the agents of a lot as were played; fewer agents have fewer, more of them more.
+    # All agents of a rental unit have the simulated concurrency; fewer agents have less, and more have more.
     flight = lot.in_flight(np.array([0.5, 1.0, 1.5]))
     assert flight[1] == pytest.approx(lot.replicas * lot.load.in_flight) and flight[0] < 0.6 * flight[1] < flight[2]
     record = day.to_dict()

@@ -16,7 +16,7 @@ def test_the_hour_behind_a_token_pays_for_that_token(command: Command) -> None:
     asked = record(command, *HOUR)
     price = asked["dollars_per_accelerator_hour"]
     front = record(command, "frontier", "llama_3_8b", "h100_sxm", "--price", price)
-    # What is listed has points on both sides of the speed, and that of 60 tokens/s lies between them.
+    # The list has points on both sides of the speed, and the cost at 60 tokens/s lies between them.
     rows = [(row["tokens_per_second_per_user"], row["dollars_per_million_output_tokens"]) for row in front["points"]]
     slower, faster = (pick(row for row in rows if (row[0] >= 60) is fast) for pick, fast in ((max, False), (min, True)))
     assert slower[1] <= 0.06 + 0.03 * 2000 / 500 <= faster[1] < 1.05 * slower[1]

@@ -100,7 +100,7 @@ def test_the_usual_speed_is_promised_where_nobody_promises(layouts: Services) ->
 def test_offers_are_of_the_last_day_of_each_provider_and_of_all_hours() -> None:
     offers = offers_of(catalog.model("llama_3_70b"))
     days = {name.rpartition(", ")[2] for name in charged(offers)}
-    assert days == {"2026-07-01", "2026-10-10"}  # those of June 2025 are too old beside them
+    assert days == {"2026-07-01", "2026-10-10"}  # those of June 2025 are too old
     some = Offer(
         provider="a", model="llama_3_70b", model_as_written="m", date="2099-01-01", hours="off-peak",
         dollars_per_million_input_tokens=1.0, dollars_per_million_output_tokens=2.0, source="s", where="w",

@@ -102,9 +102,9 @@ def test_a_known_day_is_played_for_what_it_was_planned_for(layouts: Services) ->
     assert known.dollars.sum() == pytest.approx(answer.plan.dollars)
     assert known.slo_met_share == 1.0 and answer.runs["constant"].slo_met_share == 1.0
     assert answer.plan.dollars < answer.runs["constant"].dollars.sum()
-    # What starts counts beside what still serves.
+    # Starting replicas are included in addition to serving ones.
     assert all(day.most_accelerators >= day.gpu_hours.max() - 1e-9 for day in answer.runs.values())
-    # Hour by hour, and in every form, the same is said.
+    # Numbers agree between hours and formats.
     record = answer.record()
     assert sum(hour["planned_dollars"] for hour in record["hours"]) == pytest.approx(
         record["runs"][2]["dollars_per_day"]

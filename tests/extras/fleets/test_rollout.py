@@ -28,7 +28,7 @@ def test_answers_of_one_length_take_as_long_as_their_steps() -> None:
     assert (made.trajectories, made.prompt_tokens, made.answer_tokens) == (100.0, 6_400.0, 80_000.0)
     assert made.written_tokens == made.answer_tokens
     assert made.curve.tail_share == 0.0
-    # A third of the batch at a time takes as long as three such batches.
+    # A third of the batch at once takes as long as three such batches.
     (third,) = rollout([offer_of(isl="64", osl="800", pins=ONE_CHIP)], 1, prompts=90, concurrency=30).runs
     alone = 30 * service.full_prefill_seconds(64.0) + 799 * float(service.step_seconds(30.0))
     assert third.generation.seconds == pytest.approx(3 * alone, rel=0.02)
@@ -62,7 +62,7 @@ def test_no_token_is_lost_between_batches() -> None:
     assert generation.written_tokens + rest.left.sum() == begun.left.sum()
     assert generation.written_tokens == generation.answer_tokens + rest.written.sum()
     assert np.all(rest.left >= 1)
-    # What is carried on is read again, and the same tokens are left in the end.
+    # Continued outputs are recomputed, and the same tokens remain in the end.
     again, nothing = rollouts._Instances(instances.service, replace(batch, finished=1.0))._played(rest, 2)
     assert nothing.name.size == 0
     assert again.answer_tokens + generation.answer_tokens == begun.left.sum()
@@ -112,7 +112,7 @@ def test_a_learner_computes_six_flop_for_each_active_parameter_and_token() -> No
         assert run.seconds == max(run.generation.seconds, run.learning_seconds)
         # 16 bytes of 8.03e9 parameters are 128 GB.
         assert run.learner_gpus >= 2
-    # Trajectories that begin when others end have no tail.
+    # Trajectories that start when others end have no tail.
     assert stream.generation.curve.tail_share < 0.3 < apart.generation.curve.tail_share
     assert stream.dollars < apart.dollars
     record = answer.to_dict()
@@ -144,9 +144,10 @@ def test_a_learner_without_room() -> None:
     assert (turns.way, turns.learner_gpus, turns.instances) == ("synchronous", 16, 2)
 
 
-#: Steps of GRPO on H100 that NVIDIA published with NeMo RL v0.4: model, GPUs, ranks of an instance, mean answer and its
-#: variation, way, seconds of a step. 64 prompts x 32 samples of at most 4,096 tokens; prompts of OpenMathInstruct-2 are
-#: short, and how answers vary is not published: so that the mean of those that are cut is as published.
+#: Steps of GRPO on H100 that NVIDIA published with NeMo RL v0.4: model, GPUs, ranks of an instance, mean output and its
+#: variation, schedule, seconds of a step. A step has 64 prompts x 32 samples of at most 4,096 tokens. Prompts of
+#: OpenMathInstruct-2 are short. The variation of outputs is not published, so it is set such that the mean of the
+#: truncated lengths is as published.
 PUBLISHED = (
     ("llama_3_8b", 16, 1, "lognormal:930:0.7", "synchronous", 97.7),
     ("llama_3_8b", 16, 1, "lognormal:1000:0.7", "one_step_off", 74.6),

@@ -70,7 +70,7 @@ def test_all_is_asked_of_both_bases_or_says_so(ledger: Ledger) -> None:
     assert ledger["ideal_speed_per_halving"].holds("today") is None
 
 
-# What nobody expects is calculated a second time, in another way.
+# Surprising results are calculated a second time, in another way.
 
 
 def test_half_of_the_utilisation_for_four_times_the_speed_by_hand() -> None:
@@ -265,7 +265,7 @@ def test_copies_by_hand() -> None:
     moved = 512 * 2 + 128 * (10 * 2 + 2 * 4) + 2 * 128 * 64 * 2
     assert unfused - latent == pytest.approx(8 * 1000 * moved / (0.75 * 1555e9), rel=0.02)
     assert 2 * 576 / 320 > 3
-    # Of one sequence, weights and launches are a part of both.
+    # For one sequence, weights and launches are a part of both.
     assert 320 / (2 * 576) < _ours("mla_copied_over_decompressed")["today"] < 0.5
 
 
@@ -312,7 +312,7 @@ def test_four_processes_halve_the_time_where_the_rule_picks_two() -> None:
     assert _ours("runahead_rule_loss")["paper"] > 1.5
 
 
-# What it refuses.
+# Rejected inputs.
 
 
 def _scenario(

@@ -109,7 +109,7 @@ def test_the_fall_of_the_price_by_part_and_by_hand() -> None:
     assert (len(frontiers.lines), len(over_time.lines), over_time.lines[0].x[-1]) == (8, 3, 4.0)
     assert [math.prod(column) for column in zip(*parts.values(), strict=True)] == pytest.approx(total)
     assert 1 / total[1] == pytest.approx(149, rel=0.02)
-    # Floor of 2022: an A100 reads 4,000 tokens of 16-bit keys and values of 64 heads in 80 layers for each token.
+    # Lower bound of 2022: an A100 reads 4,000 tokens of 16-bit keys and values of 64 heads in 80 layers for each token.
     cache = 4000 * 80 * 2 * 64 * 128 * 2
     floor = cache / (0.75 * 2e12) * 2.26 * 2 / 3 / 3600 * 1e6
     first = steps["2022: A100, 16 bits, 64 KV heads"]

@@ -127,7 +127,7 @@ def test_a_scenario_of_ones_own(write: Write) -> None:
     assert [row[0] for row in (*alone.rows, *two.rows)] == ["100", "200"] * 2
     assert two.rows[1][two.columns.index("speed-up, printed")] == "1.2"
     assert [cell.row for cell in result.cells] == ["alone, 100", "two, 200"]
-    # The picture draws the speed-up, with the published ones beside.
+    # The chart draws the speedup with the published ones.
     (chart,) = result.charts
     line, points = chart.lines
     assert (points.beside, list(points.x), list(points.y)) == ("two", [200.0], [1.2])

@@ -18,7 +18,7 @@ from inference_econ.report.questions.scenario import scenario_tables
 from inference_econ.studies.results import Result
 from inference_econ.studies.scenario import run
 
-#: What the notes print: 10^3 B and 10^6 FLOP per token and layer.
+#: Numbers printed in the notes: 10^3 B and 10^6 FLOP per token and layer.
 PRINTED = {
     "CacheDecompressed (CD)": ("81.92", "0.08"),
     "CacheCompressed (CC)": ("1.152", "33.64"),
@@ -27,13 +27,13 @@ PRINTED = {
 }
 #: Sustained rates of an A100 with 40 GB under ``deployable``: 70 % of 312 TFLOP/s, 75 % of 1555 GB/s.
 FLOPS, BANDWIDTH = 0.7 * 312e12, 0.75 * 1555e9
-#: The same of dense products, which have kernels of their own (``assumptions/products/ampere``), decompression among
-#: them; of the shorter of arithmetic and traffic 62.1 % hide behind the longer.
+#: Rates of dense products, which have separate kernels (``assumptions/products/ampere``), decompression included; 62.1%
+#: of the shorter of arithmetic and traffic is hidden.
 PRODUCT_FLOPS, PRODUCT_BANDWIDTH, SHOWN = 0.807 * 312e12, 0.841 * 1555e9, 1 - 0.621
 #: A layer's attention: down, up and output projections of DeepSeek-V2, in elements.
 WEIGHTS = 5120 * (1536 + 576) + 1536 * 128 * 192 + 512 * 128 * 256 + 128 * 128 * 5120
 
-#: Places of tables. What was measured comes first, on two chips.
+#: Places of tables. Measurements come first, on two chips.
 NOTES, BY_CONTEXT, VERIFIED, BREAK_EVEN = 1, 3, 4, 5
 #: Changes that make the question a quick one.
 SMALL: dict[str, Any] = {"whole_step": None, "contexts": (256,), "batches": (1,), "drawn_batches": None}
@@ -73,9 +73,9 @@ def test_a_wrong_number_would_be_told(asked: LatentVariantsAsk) -> None:
 
 def test_times_are_those_of_the_arithmetic_and_traffic_of_one_layer(result: Result) -> None:
     by_context = {row.names: row.values for row in result.tables[BY_CONTEXT].rows}
-    # What one more token of context takes, from the numbers of the notes: 81.92 kB are read; 33.55 MFLOP are worked,
-    # behind which 1.152 kB are read in part, and keys and values of two bytes written and read; 0.28 MFLOP take longer
-    # than 1.152 kB.
+    # Cost of one more token of context, from the numbers of the notes: 81.92 kB are read. 33.55 MFLOP are computed,
+    # which hide part of 1.152 kB, and keys and values of two bytes are written and read. 0.28 MFLOP take longer than
+    # 1.152 kB.
     slopes = (
         81_920 / BANDWIDTH,
         33_554_432 / PRODUCT_FLOPS + SHOWN * 1_152 / BANDWIDTH + 2 * 81_920 / BANDWIDTH,
@@ -88,7 +88,7 @@ def test_times_are_those_of_the_arithmetic_and_traffic_of_one_layer(result: Resu
             assert isinstance(low, float)
             assert isinstance(high, float)
             assert high - low == pytest.approx(1e6 * batch * (second - first) * slope, rel=1e-9)
-    # Where hardly anything is cached, the weights are read, and some kernels launched.
+    # With a small cache, the step reads the weights and launches some kernels.
     shortest = by_context[1, 1024][2]
     assert isinstance(shortest, float)
     read = 2 * WEIGHTS / PRODUCT_BANDWIDTH
@@ -224,7 +224,7 @@ def test_the_figure_shows_the_tables(result: Result, tmp_path: Path) -> None:
         "NVIDIA GeForce RTX 4080 16GB, batch 32\n(lines end where memory is full)",
         "NVIDIA A100 PCIe 40GB, batch 1,\ncontext 16384: several new tokens",
     ]
-    # What was measured has the color of its line, and the fused kernel is dashed.
+    # Measured points have the color of their line, and the fused kernel is dashed.
     own = [line for line in result.charts[0].lines if not line.points]
     seen = [line for line in result.charts[0].lines if line.points]
     assert [line.label for line in own] == ["CD", "fused", "CC", "A_CC", "A_CC_ME", "AM_CC_ME"]

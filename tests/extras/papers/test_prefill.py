@@ -48,7 +48,7 @@ def test_a_chain_of_one_is_the_plain_prefill() -> None:
         assert row.ways[name].seconds == pytest.approx(plain, rel=1e-12), name
         assert row.ways[name].moved_bytes == 0.0
     assert row.ways["chain"].parts == (4096,)
-    # The step that 'explain' takes apart, but for what the profile says that engines do besides.
+    # The step of 'explain', times the profile's factor on prefill.
     step = explain(setup, Pins(tp=1), prompt=4096).seconds * setup.assumptions.serving.prefill_factor
     assert plain == pytest.approx(step, rel=1e-9)
 
@@ -208,7 +208,7 @@ def test_a_prefix_that_all_processes_hold() -> None:
     expected = read_prompt(whole, Plans(one, one, one, one, one, whole=True), 4000.0, 30_000.0).seconds[0]
     assert after.alone[4000].seconds == pytest.approx(float(expected), rel=1e-12)
     for name in ("gathered", "ring", "even"):
-        # Only what the processes read themselves is handed on.
+        # Only the processed parts are transferred, not the cached prefix.
         assert after.rows[0].ways[name].moved_bytes == pytest.approx(plain.rows[0].ways[name].moved_bytes, rel=1e-12)
         assert after.rows[0].ways[name].seconds > plain.rows[0].ways[name].seconds
     # Attention to the prefix is the same for every token, so that even parts are nearly the best.

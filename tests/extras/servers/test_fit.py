@@ -191,7 +191,7 @@ def test_rows_left_out_are_predicted_by_the_others() -> None:
 
 
 def test_intervals_of_four_fifths_hold_about_as_many_rows_left_out() -> None:
-    # Each model and layout is off by an amount of its own, and each row by another.
+    # Each model and layout has an offset, and each row another one.
     chance = np.random.default_rng(3)
     names = ("llama_3_70b", "llama_3_8b", "qwen3_8b", "qwen3_32b", "mistral_7b", "llama_2_7b")
     rows = [
@@ -236,7 +236,7 @@ def test_rows_that_were_fitted_are_known(tmp_path: Path) -> None:
     named = catalog.assumptions(str(tmp_path / "next.yaml"))
     assert named.calibration == behind
     assert interval(0.01, named) == interval(0.01, mine)
-    # What changes a fit has no errors of its own, but has seen its rows.
+    # A change of a fit has no errors, but includes the fitted rows.
     (tmp_path / "changed.yaml").write_text(
         f"extends: {path}\nname: Changed\nhost: {{graph_launch: 3 us}}\n"
         "sources: {host.graph_launch: {ref: user, where: a test, kind: what_if}}\n",
@@ -372,7 +372,7 @@ def test_intervals_come_from_the_errors_of_rows_left_out(tmp_path: Path) -> None
     }
     data["calibration"] |= {"errors": wide, "versions": ["vllm 0.9.1"]}
     mine = _saved(tmp_path, data)
-    # Nothing is asked in particular, so that all may be unlike.
+    # Without a subject, the interval is the widest.
     widest = interval(0.01, mine, level=0.8)
     assert widest is not None
     assert (widest.low, widest.high) == pytest.approx((0.01 * math.exp(-0.6), 0.01 * math.exp(0.6)))
@@ -396,7 +396,7 @@ def test_intervals_come_from_the_errors_of_rows_left_out(tmp_path: Path) -> None
         likely = interval(1.0, mine, subjects=[subject])
         assert likely is not None
         assert math.log(likely.high) == pytest.approx(0.1 * factor), change
-    # Of several questions the one that is most unlike counts.
+    # With several subjects, the one with the widest interval decides.
     several = [measured_subject(replace(_rows()[0], model=model)) for model in ("qwen3_8b", "llama_3_8b")]
     assert interval(0.01, mine, subjects=several) == interval(0.01, mine, subjects=several[:1])
     assert interval(0.01, _base()) is None
@@ -422,7 +422,7 @@ def test_questions_outside_of_what_was_measured(tmp_path: Path) -> None:
     asked = Subject(catalog.model("llama_3_70b"), catalog.hardware("h100_sxm"), "int8", accelerators=16)
     assert outside(asked, mine) == ["16 GPUs (measured: 1 to 8)"]
     assert [one.kind for one in unlike_reasons(asked, mine)] == ["GPUs outside the measured range"]
-    # Of two pools, the larger worker counts, as in the fit; each of them has its requests.
+    # For two pools, the larger worker decides, as in the fit; each of them has its requests.
     pools = replace(_rows()[0], tp=None, prefill=POOL, decode=POOL, accelerators=64, concurrency=64.0)
     assert outside(measured_subject(pools), mine) == []
     assert instance_chips(pools) == 8.0

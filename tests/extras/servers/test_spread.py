@@ -43,8 +43,8 @@ def test_a_profile_without_a_base_by_hand() -> None:
     # Five runs of two rows: ten errors from -0.45 to 0.45 in steps of a tenth.
     groups = [[np.array([-0.45 + 0.2 * number, -0.35 + 0.2 * number])] for number in range(5)]
     quantiles = error_quantiles(groups)
-    # numpy's quantile of 10 % lies 0.9 steps above the lowest; Student's 90 % quantile of four degrees of freedom is
-    # 1.5332, the normal one 1.2816, and one more after five is another factor of the square root of 6/5.
+    # numpy's 10% quantile lies 0.9 steps above the lowest. Student's 90% quantile with four degrees of freedom is
+    # 1.5332, and the normal one 1.2816. One more group after five is another factor of the square root of 6/5.
     assert quantiles is not None
     assert quantiles[LEVELS.index(0.1)] == pytest.approx(-0.36 * 1.5332 / 1.2816 * math.sqrt(1.2), abs=1e-4)
     assert quantiles[LEVELS.index(0.5)] == 0.0
@@ -59,13 +59,13 @@ def test_few_groups_lie_between_their_errors_and_those_of_the_base() -> None:
     assert quantiles is not None
     own = 0.25 * stretch(2)
     assert quantiles[LEVELS.index(0.9)] == pytest.approx(own ** (1.0 / 3.0) * 0.12816 ** (2.0 / 3.0), abs=1e-4)
-    # As many as tell as much as the base count half.
+    # A number of groups equal to the weight of the base has a share of one half.
     assert own_share(int(BASE_GROUPS)) == 0.5
     assert own_share(60) > 0.9
 
 
 def test_a_bias_of_few_groups_is_believed_in_part() -> None:
-    # Four groups 0.3 above a base without a bias: as many as tell as much as the base.
+    # Four groups 0.3 above a base without a bias have the weight of the base.
     groups = [[np.array([0.2, 0.3, 0.4])] for _ in range(4)]
     quantiles = error_quantiles(groups, NORMAL)
     assert quantiles is not None
@@ -175,7 +175,7 @@ def test_six_scattered_outliers_widen_an_interval_by_a_third_at_most() -> None:
 
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.9])
 def test_intervals_hold_as_many_rows_of_a_new_group_as_they_say(level: float) -> None:
-    # Groups of any size, each with an offset of its own that is as large as the scatter within.
+    # Groups of any size, each with an offset of the size of the scatter within groups.
     chance = np.random.default_rng(5)
     shares = []
     for _ in range(30):
@@ -201,7 +201,7 @@ def test_few_groups_with_a_base_of_their_kind_hold_what_they_say(groups: int) ->
 
 @pytest.mark.parametrize("sizes", [(1,) * 60, (5,) * 12, (2, 3, 30, 4, 9, 1, 7)])
 def test_chance_leaves_nineteen_of_twenty_shares_of_rows_that_go_together(sizes: tuple[int, ...]) -> None:
-    # The chance that a row of a run is held is beta-distributed: of mean 0.8, with the correlation that is assumed.
+    # The probability that a row of a run is covered is beta-distributed: mean 0.8, with the assumed correlation.
     chance = np.random.default_rng(3)
     weight = 1.0 / _ALIKE - 1.0
     held = [chance.binomial(size, chance.beta(0.8 * weight, 0.2 * weight, 4000)) for size in sizes]

@@ -17,7 +17,7 @@ from tests.commands import Command
 
 LLAMA = ("llama_3_8b", "h100_sxm", "--tp", "1", "--dp", "1", "--pp", "1", "--engine", "vllm")
 LENGTHS = ("--isl", "2000", "--osl", "400")
-#: What engines call what is counted: of requests, prompt tokens, generated tokens; and where time per token stands.
+#: Metric names of engines: requests, prompt tokens, generated tokens, and the time per token.
 NAMES = {
     "vllm": ("request_prompt_tokens", "request_generation_tokens", "request_time_per_output_token_seconds"),
     "sglang": ("", "", "inter_token_latency_seconds"),
@@ -198,7 +198,7 @@ def test_a_window_has_a_longest_length(command: Command, kept: Callable[..., lis
 
 
 def test_an_engine_is_asked_again_and_again(command: Command) -> None:
-    # It is away for a moment, was started again meanwhile, and goes on.
+    # The server is down for a moment, restarts, and continues.
     pages = [(200, page(100)), (503, ""), (200, page(1)), (200, page(2))]
     with serving(pages) as address:
         words = ("--metrics", address, "--every", "500ms", "--for", "1500ms", "--json")

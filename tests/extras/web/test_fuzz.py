@@ -7,7 +7,7 @@ from starlette.testclient import TestClient
 
 from benchmarks import explorer_fuzz
 
-#: What some requests ask for would take a minute; that it is cut short is tried as well in two seconds [s].
+#: Time limit: some requests would take a minute; two seconds also test the limit [s].
 SECONDS = 2.0
 
 

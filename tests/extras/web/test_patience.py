@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 HEAD = b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 SECONDS = 0.5
-#: What a busy machine may take for what is due at once [s].
+#: Time limit on a busy machine for immediate replies [s].
 SLACK = 20.0
 
 

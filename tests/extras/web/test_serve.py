@@ -72,7 +72,7 @@ def test_it_prints_its_address_answers_warns_and_ends_with_one_line() -> None:
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        # Whoever runs the tests in the background may have interrupts ignored.
+        # A test run in the background may have interrupts ignored.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert server.stdout is not None

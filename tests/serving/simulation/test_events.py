@@ -149,7 +149,7 @@ def test_chunks_ride_along_with_decoding() -> None:
 
 def test_chunks_are_shared_in_the_order_of_arrival() -> None:
     server = Server(StepTimes(always(1.0), per_token(0.1)), 3, policy="chunked", chunk=20)
-    # 20 + (10 of the first, 10 of the second) + (5 of the second alone, beside a decode step).
+    # 20 + (10 of the first, 10 of the second) + (5 of the second alone, in a decode step).
     assert play(server, (0.0, 30, 3), (0.0, 15, 1), (0.0, 5, 1)) == [(4.0, 7.0, 0.0), (6.0, 6.0, 2.0), (6.0, 6.0, 4.0)]
 
 
@@ -181,7 +181,7 @@ def test_a_prompt_that_only_has_room_for_a_part_takes_that_part_of_its_time() ->
 
 def test_decoding_goes_on_while_the_host_launches_a_prompt() -> None:
     server = Server(StepTimes(always(1.0), always(3.0), chip_seconds=always(0.5)), 2, policy="chunked", chunk=20)
-    # Alone 3 s; beside a decode step, of which the chips need 1.5 s with the prompt, 3 s as well.
+    # Alone 3 s; with a decode step, of which the chips need 1.5 s with the prompt, also 3 s.
     assert play(server, (0.0, 5, 5), (4.5, 5, 2)) == [(3.0, 9.0, 0.0), (8.0, 9.0, 4.5 + 0.5)]
     slow = replace(server, times=replace(server.times, chip_seconds=always(2.5)))
     assert play(slow, (0.0, 5, 5), (4.5, 5, 2)) == [(3.0, 9.5, 0.0), (8.5, 9.5, 5.0)]
@@ -193,7 +193,7 @@ def test_prompts_of_a_step_share_its_launches_and_its_weights() -> None:
     five = ((0.0, 5, 1), *[(0.1, 5, 1)] * 4)
     assert play(server, *five)[-1][0] == 3.0 + 4.0
     assert play(replace(server, times=replace(server.times, together=lambda *_: 1.0)), *five)[-1][0] == 3.0 + 3.0
-    # Where two are read in turn, each counts for half of the time, and so does what it waits for the host.
+    # With two prompts in turn, each has half of the time, and half of its wait for the host.
     assert play(replace(server, stages=2.0), *five)[-1][0] == 3.0 + 6.0
 
 
@@ -224,7 +224,7 @@ def test_groups_step_together() -> None:
     for one, step in ((server, 1.2), (in_turn, 2.2)):
         first_token, last_token, _ = play(one, *three)[-1]
         assert last_token - first_token == pytest.approx(2 * step)
-    # Alone 1.1 s for a token. Beside it two prompts, one in each group: 1.1 + 4 s; then of three two are in one group:
+    # Alone 1.1 s for a token. With two more prompts, one in each group: 1.1 + 4 s. Of three, two are in one group:
     # between 2.2 s for them alone and 2.4 s for two in each, 2.3 s.
     assert play(server, (0.0, 5, 2), (100.0, 5, 1))[0][1] == pytest.approx(3.0 + 1.1)
     assert play(server, (0.0, 5, 3), (0.1, 5, 2), (0.2, 5, 2))[0][1] == pytest.approx(3.0 + 5.1 + 2.3)
@@ -243,7 +243,7 @@ def test_a_newcomer_waits_for_the_steps_that_are_prepared() -> None:
     # An idle server has prepared none; the second finds the step to 5.0, and the next one is prepared.
     assert play(server, (0.0, 30, 6), (4.5, 20, 2)) == [(3.0, 10.0, 0.0), (9.0, 10.0, 6.0)]
     assert play(replace(server, steps_ahead=0), (0.0, 30, 6), (4.5, 20, 2))[1] == (8.0, 9.0, 5.0)
-    # Nobody waits for steps that are not needed any more.
+    # Requests do not wait for steps that are no longer needed.
     assert play(replace(server, steps_ahead=9), (0.0, 30, 3), (4.5, 20, 1))[1] == (7.0, 7.0, 5.0)
     # A jump over many steps, and prompts that pause decoding.
     many = Server(StepTimes(lambda batch, _: float(batch), always(0.0)), 2, steps_ahead=2)
@@ -269,7 +269,7 @@ def test_steps_that_grow_with_the_context_add_up_as_one_by_one() -> None:
 
     requests = [(0.0, 100, 300), (0.37, 2000, 100), (1.25, 50, 400), (9.0, 10, 50)]
     jumps = play(Server(StepTimes(seconds, per_token(1e-5)), 3), *requests)
-    # The same, one step at a time.
+    # The result is equal one step at once.
     now, waiting, running, first, last = 0.0, list(range(4)), dict[int, int](), dict[int, float](), dict[int, float]()
     while waiting or running:
         if waiting and requests[waiting[0]][0] <= now and len(running) < 3:
@@ -347,9 +347,9 @@ def test_equal_requests_end_in_one_step_and_their_prompts_are_read_in_one(policy
 def test_prompts_of_several_steps_go_first_or_beside() -> None:
     """Four prompts of ten tokens, two of which are a step of 2 s."""
     first = Server(StepTimes(always(1.0), per_token(0.1)), 4, chunk=20)
-    # Those that are read first wait for the others, then all decode.
+    # The first prompts wait for the others, then all decode.
     assert looped(first, 4, [10] * 4, [3] * 4) == [(0.0, 2.0, 6.0)] * 2 + [(0.0, 4.0, 6.0)] * 2
-    # Beside them a step takes 1 + 2 s.
+    # With prompts, a step takes 1 + 2 s.
     beside = replace(first, policy="chunked")
     assert looped(beside, 4, [10] * 4, [3] * 4) == [(0.0, 2.0, 6.0)] * 2 + [(0.0, 5.0, 7.0)] * 2
 
@@ -366,7 +366,7 @@ def test_groups_hold_prompts_back_until_each_has_one(held: int, last: float) -> 
     server = Server(times, 4, policy="chunked", chunk=100, groups=2, held_steps=held)
     arrival, lengths = np.array([0.0, 10.5]), np.array([100, 5])
     found = simulate(server, Stream(arrival, lengths, np.array([13, 1])), warm_up=0.0, cool_down=0.0)
-    # Read in 0.5 s in the step that begins at 11 s, or after three further ones; or when nobody decodes any more.
+    # The prompt takes 0.5 s in the step that starts at 11 s, or three steps later, or when no request decodes.
     assert found.ttft[0] == 10.0
     assert found.arrival[1] + found.ttft[1] == pytest.approx(last)
 
@@ -375,7 +375,7 @@ def test_newcomers_wait_until_they_are_looked_at() -> None:
     """The server polls in steps 0, 4, 8; its steps 0 to 2 process the first two prompts and decode once."""
     server = Server(StepTimes(always(1.0), per_token(0.1)), 2, policy="chunked", chunk=10, look_steps=4)
     sent = looped(server, 2, [10, 10, 10], [2, 9, 2])
-    # The first ends with step 1, at 3 s; three more steps, then the prompt beside the second request.
+    # The first request ends with step 1, at 3 s. Three more steps follow, then the prompt with the second request.
     assert sent[0] == (0.0, 1.0, 3.0)
     assert sent[2] == (3.0, 7.0, 8.0)
 
@@ -526,7 +526,7 @@ def _remembering(**changes: object) -> Server:
 
 
 def test_a_prompt_waits_until_its_blocks_are_free() -> None:
-    # Two prompts of 8 tokens take 4 of 4 blocks; the third is let in when they end, after one step.
+    # Two prompts of 8 tokens take 4 of 4 blocks; the third is admitted when they end, after one step.
     assert [times[0] for times in play(_remembering(blocks=4), *[(0.0, 8, 1)] * 3)] == [1.0, 2.0, 3.0]
 
 
@@ -608,7 +608,7 @@ def test_a_run_that_stops_counts_what_is_written_by_then() -> None:
     assert seen.written.tolist() == [3, 5, 5]
     assert seen.output_tokens.tolist() == [3.0, 5.0, 9.0]
     assert seen.e2e.tolist() == [2.0, 4.0, 4.0]
-    # Of several servers the steps that have begun by then are taken; who was not let in has written nothing.
+    # With several servers, started steps are included; requests that were not admitted have written nothing.
     shared = simulate(
         decode_only(1.0, 1), loop, warm_up=0.0, cool_down=0.0, instances=2, router="round_robin", stop_after=1
     )

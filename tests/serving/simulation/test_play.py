@@ -60,7 +60,7 @@ def test_prompts_that_are_played_add_up_to_what_they_take(model: str, isl: int, 
     service = _service(model, isl, 100, round(budget * isl), ONE_CHIP)
     count = 12
     seconds = _ends(simulator.server(service, np.array([isl])), [isl] * count)
-    # Steps are full, and those of a prompt by itself are equal: a few steps fewer.
+    # Steps are full, and those of a prompt alone are equal, so there are a few steps fewer.
     assert seconds / count == pytest.approx(service.full_prefill_seconds(isl), rel=0.05)
 
 
@@ -87,7 +87,8 @@ def test_a_full_loop_completes_the_same_for_every_budget_that_holds_a_prompt(
 def test_rounds_of_speculation_are_played_as_closed_forms_have_them(
     model: str, chip: str, tp: int, rate: float
 ) -> None:
-    # Prompts are launched while whole rounds run, not the share of a token: played TPOTs were up to 1.6 times as long.
+    # Prompts are launched during full rounds, not during the share of a token: simulated TPOTs were up to 1.6 times too
+    # long.
     setup = ie.Setup.of(model, chip, engine="vllm")
     requests = ie.Requests.model_validate({"isl": 1000, "osl": 300})
     offered = ie.layouts(setup, requests, ie.Space(ie.Pins(tp=tp)), ie.Speculation.fixed("eagle", 3, 2.7))

@@ -50,7 +50,7 @@ def test_an_independent_cache_finds_the_same_blocks(prompts: list[list[int]], ro
         [(names.setdefault(tuple(prompt[: end + 1]), len(names)), 1) for end in range(len(prompt))]
         for prompt in prompts
     ]
-    # One token more than the blocks, which is read in any case and takes a block that nobody will have again.
+    # One token more than the blocks, which is always computed and fills a block without reuse.
     isl = np.array([BLOCK * len(prompt) + 1 for prompt in prompts])
     stream = Stream(10.0 * np.arange(len(prompts), dtype=float), isl, np.ones_like(isl), parts)
     trace = simulate(_server(room), stream, warm_up=0.0, cool_down=0.0)
@@ -88,7 +88,7 @@ def test_a_session_finds_all_that_was_said_in_whole_blocks() -> None:
     whole = trace.sessions == 5
     assert trace.found_tokens["HBM"][whole].tolist() == [40, 76, 116, 156]
     assert trace.known_tokens[whole].tolist() == [40, 76, 116, 156]
-    # One at a time: 24 new tokens, 19 further steps, 2 s of pause.
+    # One session at once: 24 new tokens, 19 further steps, 2 s of pause.
     assert trace.ttft[whole][1:] == pytest.approx(1e-4 * 24)
     assert np.diff(trace.arrival[whole]) == pytest.approx(1e-4 * 24 + 19 * 0.01 + 2.0, abs=1e-3)
 

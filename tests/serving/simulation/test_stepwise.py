@@ -21,8 +21,7 @@ from tests.offered import offer_of, service_of
 from tests.reading import tables
 from tests.serving.simulation.stepwise import BLOCK, Request, Stepwise
 
-#: Requests of a run, more where lengths vary or memory runs out now and then, and shares of them at its beginning and
-#: end that do not count [1].
+#: Requests of a run, more with varying lengths or preemptions, and excluded shares at its start and end [1].
 _COUNT, _MORE, _FIRST, _LAST = 600, 1600, 0.1, 0.05
 
 

@@ -11,7 +11,7 @@ import pytest
 from inference_econ.errors import InputError
 from inference_econ.extras.servers import MeasuredServer, Measurement, Skipped, measurements, read_run
 
-#: Where they come from is said in ``tests/fixtures/README.md``.
+#: ``tests/fixtures/README.md`` names their sources.
 RESULTS = Path(__file__).parents[3] / "fixtures" / "results"
 HERE = MeasuredServer(hardware="h100_sxm")
 
@@ -127,7 +127,7 @@ def test_a_page_of_metrics_of_vllm_adds_up_its_engines() -> None:
     (one,) = _all("vllm.prom", MeasuredServer(hardware="h100_sxm", dp=2))
     assert (one.engine, one.model, one.statistic) == ("vllm", "qwen3_32b", "mean")
     assert (one.isl, one.osl, one.load, one.concurrency) == (2000.0, 400.0, "concurrency", 32.0)
-    # Per request, where it is said, not per token.
+    # Per request, if recorded, not per token.
     assert one.tpot_seconds == pytest.approx(0.019)
     assert one.ttft_seconds == pytest.approx(0.2)
     assert one.remarks == ("25 % of prompt tokens were found in the prefix cache",)

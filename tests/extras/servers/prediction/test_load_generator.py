@@ -60,7 +60,7 @@ def test_equal_requests_march_in_step_where_prompts_go_first() -> None:
     waits = np.repeat([1.0, 2.0, 3.0, 4.0], 16) * step
     assert np.sort(run.trace.ttft[:64]) == pytest.approx(waits, rel=0.01)
     assert np.sort(run.trace.ttft[64:128]) == pytest.approx(waits, rel=0.01)
-    # Those that are read first wait for the others.
+    # The first prompts wait for the others.
     decode = service.requests.decode_steps * float(service.step_seconds(64.0))
     steps = np.sort(run.trace.tpot[64:128]) * service.requests.decode_steps
     assert steps == pytest.approx(decode + np.repeat([0.0, 1.0, 2.0, 3.0], 16) * step, rel=0.02)
@@ -110,7 +110,7 @@ def test_a_run_of_hosts_that_launch_slowly_and_prepare_steps() -> None:
     assert np.median(trace.ttft) == pytest.approx(slow.prefill_seconds)
     _, seconds = _played(slow, 3.0 / slow.prefill_seconds, 2000)
     assert 2000 / seconds > 1.5 / slow.prefill_seconds
-    # Those that find others wait for a step more.
+    # Requests that arrive during a step wait for one more step.
     rate = 0.3 / slow.prefill_seconds
     ahead, at_once = (
         _played(
@@ -133,7 +133,7 @@ def test_a_run_beyond_capacity_ends_all_the_same() -> None:
     prompt = float(service.shared_prefill_seconds(16.0))
     least = service.requests.decode_steps * float(service.states.decode_seconds[-1]) / service.slots + prompt
     assert 500 / seconds < 1.05 / least
-    # The same run again is the same run.
+    # A repeated run is equal.
     assert np.array_equal(_played(service, rate, 500)[0].ttft, trace.ttft)
 
 

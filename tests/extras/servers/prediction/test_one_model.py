@@ -21,7 +21,7 @@ from inference_econ.serving import Service, loaded
 from inference_econ.serving.simulation import simulator
 
 EXACTLY = 1e-12
-#: One in so many shipped deployments is asked about, and one in so many of those with pools [1].
+#: Sampling intervals of shipped deployments: aggregated ones, and those with pools [1].
 APART, POOLS_APART = 3, 5
 
 

@@ -80,8 +80,8 @@ def test_a_run_without_waves_is_the_steady_state() -> None:
     """Widely different lengths, a long run and mixed steps agree with the analytical model."""
     steady, run = _one(statistic="mean"), _one(statistic="mean", spread=1.0, requests=3200.0)
     assert run.tpot_seconds == pytest.approx(steady.tpot_seconds, rel=0.05)
-    # Who follows at the end of a step does not wait for the rest of a running one, half of it on average. A mean: most
-    # requests wait for no other's prompt, so that the median is less than what the closed form says.
+    # A request that follows at the end of a step does not wait for the rest of a running step, half of it on average.
+    # This is a mean: most requests wait for no other prompt, so the median is below the analytical value.
     assert run.ttft_seconds is not None and steady.ttft_seconds is not None and steady.tpot_seconds is not None
     assert run.ttft_seconds == pytest.approx(steady.ttft_seconds - steady.tpot_seconds / 2.0, rel=0.2)
     output = run.output_tokens_per_second_per_accelerator
@@ -92,9 +92,9 @@ def test_equal_requests_wait_for_each_other_where_prompts_go_first() -> None:
     mixed = _one(spread=0.0)
     first = _one(spread=0.0, prefill_first=True)
     assert first.ttft_seconds > 2.0 * mixed.ttft_seconds  # type: ignore[operator]
-    # Half of the others' prompts are read before the first token, not between tokens.
+    # Half of the others' prompts come before the first token, not between tokens.
     assert first.tpot_seconds < mixed.tpot_seconds  # type: ignore[operator]
-    # Of lengths that are not known nothing can be said.
+    # With unknown lengths, the order has no effect.
     assert _ttft(spread=None, prefill_first=True) == _ttft()
 
 
@@ -102,7 +102,7 @@ def test_an_engine_that_seldom_looks_keeps_prompts_waiting() -> None:
     plain = _one()
     assert plain.tpot_seconds is not None
     assert _ttft(wait_steps=15.0) == pytest.approx(_ttft() + 15.0 * plain.tpot_seconds)
-    # Played, those that are looked at together are read together.
+    # In the simulation, requests that arrive between polls are processed together.
     run: dict[str, Any] = {"spread": 0.2, "statistic": "median"}
     later = _ttft(wait_steps=15.0, **run) - _ttft(**run)
     assert 10.0 * plain.tpot_seconds < later < 30.0 * plain.tpot_seconds
@@ -157,7 +157,7 @@ def test_single_prompts_make_the_first_round_longer() -> None:
     run: dict[str, Any] = {"statistic": "mean", "requests": 32.0, "isl": 100.0}
     one, all_at_once = _with("host.launch=50 us", step_tokens=100.0, **run), _with("host.launch=50 us", **run)
     assert one.ttft_seconds > 1.2 * all_at_once.ttft_seconds  # type: ignore[operator]
-    # What an engine without chunks was told does not matter.
+    # Without chunked prefill, the setting of step tokens has no effect.
     whole = [_with("serving.prefill_chunk=0", step_tokens=tokens).ttft_seconds for tokens in (None, 100.0)]
     assert whole[0] == whole[1]
 
@@ -196,7 +196,7 @@ def test_vllm_runs_no_more_requests_than_its_default() -> None:
 def test_what_does_not_fit_cannot_be_full() -> None:
     said = "not one request fits in addition to the weights, and the number of concurrent requests is not recorded"
     assert _one(accelerators=1, tp=1, hardware="l4", engine="", **FULL).skipped == said
-    # Nor can it have run if somebody counted the requests.
+    # A known concurrency does not change that.
     refused = _one(accelerators=1, tp=1, hardware="l4").skipped
     assert refused == "cannot have run: weights need 72.7 GB of the 24.2 GB there are"
 
@@ -370,7 +370,7 @@ def test_what_is_not_recorded_cannot_be_predicted(changes: dict[str, Any], reaso
     assert found.ttft_seconds is found.tpot_seconds is found.output_tokens_per_second_per_accelerator is None
 
 
-# What engines launch, and what they capture.
+# Kernels and captured tokens of engines.
 
 
 def _told(row: Measurement = ROW, **changes: Any) -> tuple[str | None, float]:
@@ -388,7 +388,7 @@ def test_rows_have_the_kernels_of_their_engine_and_version() -> None:
     assert _told(days=autumn)[0] == _told(engine_version="dev", days=autumn)[0] == "vllm 0.11.0"
     assert _told(days=before)[0] == "vllm 0.10.0"
     assert _told(engine="sglang", days=Days(date(2025, 10, 29), date(2025, 10, 29)))[0] == "sglang 0.5.5"
-    # What scripts ran comes before the date, and a version before both.
+    # The version in scripts precedes the date, and an explicit version precedes both.
     assert _told(days=autumn, ran="0.10.2")[0] == "vllm 0.10.2"
     assert _told(days=autumn, ran="0.10.2", engine_version="0.18.0")[0] == "vllm 0.18.0"
     # A number of something around the engine: its date, and without one what was counted first.
@@ -410,7 +410,7 @@ def test_steps_that_scripts_have_captured() -> None:
     assert _told(engine="sglang", engine_version="0.5.10", step_tokens=4096.0)[1] == 4096.0
     latent = replace(DEEPSEEK, engine="sglang", engine_version="0.5.10")
     assert _told(latent)[1] == 2048.0
-    # A prompt of 1,024 tokens by itself: in pieces of a graph, or by kernels that the host launches one by one.
+    # A prompt of 1,024 tokens alone: in pieces of a graph, or by kernels that the host launches one by one.
     short: dict[str, Any] = {"model": "llama_3_8b", "isl": 1024.0, "concurrency": 1.0}
     captured, eager = (_ttft(ROW, "profiles/hopper", captured_tokens=tokens, **short) for tokens in (2048, None))
     assert captured < eager

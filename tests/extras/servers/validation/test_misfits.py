@@ -19,7 +19,7 @@ from tests.shipped import shipped_servers
 #: Predictions of all shipped servers take most of a minute.
 pytestmark = pytest.mark.long
 
-#: Rows of a series, and how far off its median must be to be listed: |ln(measured / predicted)| [1].
+#: Rows of a series, and the smallest median error of a listed series: |ln(measured / predicted)| [1].
 FEWEST, FAR = 10, 0.2
 #: Rows of each other series that are predicted here, of all its loads alike [1].
 SAMPLE = 10
@@ -55,11 +55,11 @@ def test_all_series_that_are_far_off_are_listed_with_their_factor() -> None:
         assert misfit.factor == pytest.approx(math.exp(errors[name]), rel=0.02)
 
 
-#: What is said of the series that is asked about.
+#: Notes on the series.
 WHY = "in version 0.12 a token takes 35 to 58 ms at every load"
 
 
-# engine that is asked for, whether the remark is made
+# engine of the query, and whether the note appears
 ASKED = [(None, True), ("vllm", True), ("sglang", False), ("any", True)]
 
 

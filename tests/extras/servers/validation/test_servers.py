@@ -122,7 +122,7 @@ def test_predictions_of_all_shipped_rows_are_near_what_was_measured() -> None:
             assert found.median < (1.0 if quantity == LOADED else 0.5), quantity.name
 
 
-#: Runs that are enough for a share to be held against 80 %; with fewer, a share of 0.8 is uncertain by this much [1].
+#: Smallest number of runs whose share is compared with 80%; with fewer, a share of 0.8 is uncertain by this much [1].
 ENOUGH_RUNS, ONE = 12, 0.4
 
 
@@ -347,7 +347,7 @@ def test_rows_that_were_fitted_are_apart_from_others(tmp_path: Path) -> None:
     assert {round(each.high / each.low, 9) for each in intervals if each is not None} == {round(where.width or 0.0, 9)}
     assert parts["all"]["tpot"]["interval_width"] == where.width  # type: ignore[index]
     assert servers.inside([], TPOT) == (0, 0, None, ())
-    # Nobody knows what a profile was fitted to that does not say.
+    # Rows without a record of the fit have one common group.
     silent = replace(some, rows=tuple(replace(row, fitted=None) for row in some.rows))
     assert list(silent.split()) == ["all"]
     assert held_out.unseen(silent) == ("not known whether fitted", silent.counted())
