@@ -14,7 +14,7 @@ import jsonschema
 
 from inference_econ.report import charts
 
-#: A report holds several charts and a megabyte of JavaScript in 1.5 MB.
+#: A report contains several charts and a megabyte of JavaScript in 1.5 MB.
 LARGEST = 300_000
 Spec = Mapping[str, Any]
 

@@ -35,7 +35,7 @@ settings.register_profile("same", deadline=None, derandomize=True, max_examples=
 settings.load_profile("same")
 
 
-# Tests may replace parts of the package, and what they read of the catalog must not be kept for commands of the user.
+# Tests may replace parts of the package, so their catalog entries must not reach the user's cache.
 os.environ["XDG_CACHE_HOME"] = os.devnull
 
 #: Values that are computed once for all tests that use them, in one process.
@@ -132,7 +132,7 @@ def _shared_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-#: Folders whose tests are about options, forms and files: the number of simulated requests does not matter to them.
+#: Folders with tests of options, formats and files, which do not depend on the number of simulated requests.
 _SHORT_RUNS = (
     "tests/answers",
     "tests/cli",

@@ -10,7 +10,7 @@ from typing import Any
 
 #: Attributes by which a browser loads something when it shows a page.
 _LOADING = ("src", "srcset", "data", "poster", "action", "background", "manifest", "ping")
-#: Elements whose ``href`` is loaded.
+#: Elements with a loaded ``href``.
 _LINKED = ("link", "base", "image", "use")
 
 

@@ -105,7 +105,7 @@ def test_parts_add_up_to_what_was_measured() -> None:
     assert labels == ["deployable, any size", "deployable, 8 GPUs", "ideal, 8 GPUs", "measured: 40 tokens/s, $3.46"]
     left = 1 / 40 - 1 / found.predicted.tokens_per_second_per_user
     assert found.unexplained_seconds == pytest.approx(left)
-    # With its own batch among those tried, the ideal step is the bound for the same chips and batch.
+    # If its own batch is tried, the ideal step is the bound for the same chips and batch.
     assert math.fsum(part.ideal_seconds for part in found.parts) == pytest.approx(found.ideal.on_it_seconds)
 
 
@@ -237,7 +237,7 @@ def test_lengths_in_a_traffic_ask_for_services_and_a_context_for_steps() -> None
 def test_useful_arithmetic_is_that_of_prompt_and_answer() -> None:
     setup = ie.Setup.of(*SUBJECT)
     both = useful_seconds(setup, REQUESTS)
-    # Two flop for each of 7.5e9 parameters without the input embedding, and those of attention, on 989.4 TFLOP/s.
+    # Two FLOP for each of 7.5e9 parameters without the input embedding, and those of attention, on 989.4 TFLOP/s.
     assert both == pytest.approx(2 * 7.5e9 * 1199 / 989.4e12, rel=0.06)
     cached = useful_seconds(setup, REQUESTS.replace(cached=500))
     assert cached == pytest.approx(both - 2 * 7.0e9 * 500 / 989.4e12, rel=0.03)

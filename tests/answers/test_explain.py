@@ -120,7 +120,7 @@ def test_what_takes_the_memory_of_an_accelerator() -> None:
 
 def test_states_of_recurrent_layers_stand_apart_from_the_cache() -> None:
     found = asking.explain("qwen3_next_80b_a3b", "h100_sxm", tp=4, batch=32, context=32000)
-    # Two KV heads on four ranks: every one is held twice.
+    # Two KV heads on four ranks: every one is stored twice.
     assert found.held["kv_cache"] == pytest.approx(32 * 32000 * 12288 * 2 * 2 / 4)
     assert 32 * 20_054_016 * 2 / 4 < found.held["state"] <= 32 * 20_054_016 * 4 / 4
     prompt = asking.explain("qwen3_next_80b_a3b", "h100_sxm", tp=4, batch=1, prompt=4096)
@@ -128,7 +128,7 @@ def test_states_of_recurrent_layers_stand_apart_from_the_cache() -> None:
 
 
 def test_too_many_copies_of_experts_are_refused_with_how_many_fit() -> None:
-    # On 32 chips 256 experts take 657 GB, and every 32 copies, one for each chip, 82 GB more.
+    # On 32 chips, 256 experts need 657 GB, and every 32 copies, one per chip, need 82 GB more.
     def asked(copies: int, chips: int = 32) -> ie.Explanation:
         changes = [f"assumptions.experts.redundant={copies}"]
         return asking.explain("deepseek_v3", "h800_sxm", tp=1, dp=chips, ep=chips, batch=256, changes=changes)

@@ -147,7 +147,7 @@ def test_what_ifs_of_assumptions_hold_under_every_profile() -> None:
     )
     assert {candidate.engine for candidate in half} == {engine.label for engine in able()}
     assert {candidate.setup.assumptions.chip.product_efficiency for candidate in half} == {0.4}
-    # Steps of one request read the weights, and take longer.
+    # Steps of one request read the weights, so they are slower.
     for slow, quick in zip(half, usual, strict=True):
         assert slow.label == quick.label
         assert slow.metrics.tpot_seconds[0, 0] > 1.2 * quick.metrics.tpot_seconds[0, 0]
@@ -177,7 +177,7 @@ def test_no_candidate_has_facts_of_two_engines(assumptions: str | None, engine: 
         if practised.setup.engines
     }
     assert held == ({} if engine else {"sglang": 30, "trtllm": 50, "vllm": 0})
-    # Layouts of no engine are limited by the engine of their profile, and else by none.
+    # Without an engine, layouts are limited by the engine of their profile, if there is one.
     free = {practised.setup.held_steps for practised in recipes_to_try(setup) if not practised.setup.engines}
     bounds = {None: {0, 30, 50}, "deployable": {50}, "profiles/hopper": {0}}
     assert free == (bounds[assumptions] if engine else set())

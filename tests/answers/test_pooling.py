@@ -53,7 +53,7 @@ def test_watts_are_those_of_both_chips() -> None:
     front = service_frontier(mixed())
     per_megawatt = front.tokens_per_second_per_megawatt
     assert per_megawatt is not None
-    # H100 and H200 take up as much power: a megawatt has as many of them at every ratio.
+    # H100 and H200 draw equal power, so a megawatt has the same number of chips at every ratio.
     per_chip = per_megawatt / front.tokens_per_second_per_accelerator
     assert per_chip == pytest.approx(np.full(len(front), per_chip[0]), rel=0.01)
 

@@ -82,7 +82,7 @@ def test_chips_that_share_a_cache_read_it_together() -> None:
     )
     rates = [one.readings[1].bytes_per_second for one in (alone, together, apart)]
     assert rates == pytest.approx([4 * 0.8 * 64e9, 8 * 0.8 * 64e9, 4 * 0.8 * 64e9])
-    # Only the half of the instance that reads has to wait.
+    # Only the prefill half of the instance has to wait.
     assert apart.readings[1].dollars_per_million == pytest.approx(alone.readings[1].dollars_per_million)
 
 

@@ -44,7 +44,7 @@ def test_costs_add_up_to_the_bill(name: str, share: float, dollars: float, repli
     tokens = sum(found.tokens_per_hour.values())
     assert found.dollars_per_million_tokens == pytest.approx(1e6 * found.dollars_per_hour / tokens, rel=1e-12)
     assert found.accelerators == replicas * service.accelerators
-    # Priced at its costs, a fleet earns what it costs.
+    # Priced at its costs, the fleet earns its costs.
     assert found.revenue_per_hour(found.average) == pytest.approx(found.dollars_per_hour, rel=1e-9)
     # The served rate is at most the arrival rate and the capacity.
     hourly = min(rate, replicas * service.most_requests_per_second) * 3600.0
@@ -86,7 +86,7 @@ def test_cached_tokens_are_cheaper_than_new_ones_and_dearer_than_none() -> None:
     found = sheet(SERVICES["cached"](), 5.0)
     assert 0.0 < found.average["cached_input"] < 0.2 * found.average["input"]
     assert sheet(SERVICES["plain"](), 5.0).average["cached_input"] == 0.0
-    # A million output tokens take the machine longer than a million of a prompt.
+    # The machine needs more time for a million output tokens than for a million prompt tokens.
     assert found.average["output"] > found.average["input"]
 
 

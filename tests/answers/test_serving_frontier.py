@@ -343,7 +343,7 @@ def test_a_faster_token_is_never_cheaper() -> None:
     costs = [likely.dollars for speed in speeds if (likely := front.at_speed(float(speed))) is not None]
     assert (np.diff(costs) >= -1e-9).all()
     assert costs[0] == pytest.approx(front.dollars.min())
-    # All of them at once are the same, and nothing is as fast as what is faster than all.
+    # All series together give the same point, and no speed above the fastest has a result.
     assert front.dollars_at(speeds) == pytest.approx(costs, rel=1e-12)
     assert front.dollars_at([[2.0 * speeds[-1]]]).tolist() == [[np.inf]]
 
@@ -358,7 +358,7 @@ def test_parts_add_up_to_the_time_per_token(assumptions: str | None) -> None:
     setup = ie.Setup.of("llama_3_70b", "h100_sxm", weights="fp8", assumptions=assumptions)
     front = ie.frontier(setup, ie.Traffic(isl=1000, osl=200), EIGHT, speculation=None)
     parts = token_parts(front)
-    # The TPOT of a decode instance that prefill does not fill lies between those of two batches.
+    # The TPOT of a decode instance with spare capacity lies between those of two batches.
     np.testing.assert_allclose(np.sum(list(parts.values()), axis=0), front.tpot_seconds, rtol=1e-3)
     assert all((part >= 0.0).all() for part in parts.values())
 
@@ -379,7 +379,7 @@ def test_rounds_of_proposals_have_no_parts() -> None:
     assert token_parts(ie.frontier(setup, lengths, EIGHT, speculation=ie.Speculation.of("ngram", 0.5))) == {}
 
 
-# Which instances answers show
+# Instances in results
 
 SHORT = ie.Requests.build({"isl": 1000, "osl": 200}, origin="test")
 

@@ -205,7 +205,7 @@ def test_whoever_is_faster_than_all_candidates_is_out_of_reach() -> None:
     score = cost_score(points.values())
     assert (score.servers, score.compared) == (4, 2)
     assert score.out_of_reach == pytest.approx(1 / 3)
-    # 20 of measured 40 tokens/s at 100; at 50 what is on the line from 400 at 10 to 20 at 100, of measured 80.
+    # 20 of measured 40 tokens/s at 100; at 50, interpolation from 400 at 10 to 20 at 100, of measured 80.
     at_50 = 400.0 * 5.0 ** math.log10(20.0 / 400.0)
     assert score.ratio == pytest.approx(math.sqrt(80.0 / at_50 * 40.0 / 20.0))
     assert score.dearer == pytest.approx(2 / 3)

@@ -13,7 +13,7 @@ QUICK = (
     "?model=llama_3_8b&hardware=h100_sxm&weights=fp8&engine=vllm&isl=1000&osl=200&request_rate=2&percentile=p90"
     "&arrangement=aggregated"
 )
-#: For whatever is awaited, which ends with it: only what fails takes so long, and a busy machine starts slowly [ms].
+#: Upper limit of waits: only failures last that long, and a busy machine starts slowly [ms].
 PATIENCE_MS = 120_000
 
 

@@ -192,7 +192,7 @@ def test_the_back_button_takes_a_change_back(page: Page, server: str) -> None:
 @pytest.mark.long
 def test_a_lost_server_is_said_and_asked_again_on_the_next_change(page: Page, server: str) -> None:
     open_page(page, server)
-    # An answer that is still on its way would take the word back.
+    # A pending reply would replace the message.
     settled(page)
     page.context.set_offline(True)
 

@@ -77,7 +77,7 @@ def test_a_slider_says_what_python_says_at_that_price(opened: Page) -> None:
         _set(opened, number, "price", DEAR)
         assert _cells(opened, number) == _python(ask(DEAR))
         opened.locator(f'article:nth-of-type({number}) button[type="reset"]').click()
-        # Controls are reset after their event, and what is written after that.
+        # Controls are reset after their event, and text that is written later after that.
         table = opened.locator(f"article:nth-of-type({number}) figure.table table").first
         expect(table.locator("td")).to_have_text(_python(ask(CHEAP)))
 

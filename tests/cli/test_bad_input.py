@@ -55,7 +55,7 @@ def test_files_that_are_no_specification(refused: Command, tmp_path: Path, conte
     assert list(tmp_path.iterdir()) == [path]
 
 
-#: Arguments that end in one line, and what it says; N is a number of 5,000 digits.
+#: Arguments with a one-line error, and the error; N is a number of 5,000 digits.
 ARGUMENTS = {
     "frontier llama_3_8b l40s --engine vllm@N": "'99999999999999999999.. (5000 characters)' is not an integer",
     "frontier llama_3_8b l40s --set model.blocks.N.layers=1": "the list has 1 entry, counted from 0; got '9999",

@@ -34,7 +34,7 @@ def test_too_much_work_is_refused_with_what_makes_it_less(
 def test_yes_goes_on(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     from inference_econ.extras.papers import sampling_rule
 
-    # So that few rounds count as long.
+    # Few rounds are then long work.
     monkeypatch.setattr(sampling_rule, "_DRAFT_SECONDS", 1.0)
     assert command("paper", "run", "seeds/speculative_sampling").code == 2
     outcome = command("paper", "run", "seeds/speculative_sampling", "--yes", "--json")

@@ -33,7 +33,7 @@ def test_defaults_of_the_class_are_named_wherever_they_are_counted(command: Comm
     said = ["num_key_value_heads 32", "attention_bias false"]
     assert summary.code == 0
     assert list(ie.model(str(kept)).left_out) == said
-    for source in (config, kept):  # kept in a file, it is the same model
+    for source in (config, kept):  # stored in a file, it is the same model
         text = command("explain", str(source), "h100_sxm", "--tp", "1", "--why").said
         assert "lacks these keys, so published defaults of its architecture apply: num_key_value_heads 32." in text
     text = command("import", str(config)).said

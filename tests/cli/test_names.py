@@ -11,7 +11,7 @@ from inference_econ.requests.tables import HIDDEN
 from inference_econ.requests.words import current_words
 from tests.commands import Command
 
-#: Old command lines, and what they are now.
+#: Old command lines, and their new forms.
 OLD = {
     "hour-cost h100_sxm": "gpu-cost h100_sxm",
     "models": "list models",

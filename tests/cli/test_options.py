@@ -21,7 +21,7 @@ def test_launch_takes_them_too(command: Command) -> None:
     plain = command("launch", "qwen3_32b", "h100_sxm", *asked)
     assert plain.code == 0
     named = command("launch", "Qwen/Qwen3-32B-Instruct", "H100-SXM", *asked)
-    assert named.out == plain.out.replace("Qwen/Qwen3-32B", "Qwen/Qwen3-32B-Instruct")  # what was typed is started
+    assert named.out == plain.out.replace("Qwen/Qwen3-32B", "Qwen/Qwen3-32B-Instruct")  # the typed name
     assert "'Qwen/Qwen3-32B-Instruct' is taken as qwen3_32b" in named.err
 
 

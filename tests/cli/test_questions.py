@@ -16,7 +16,7 @@ def test_explain_options(command: Command) -> None:
     subject = ("explain", "llama_3_8b", "tpu_v7", "--weights", "fp8", "--assumptions", "ideal", "--price", "2")
     answer = record(command, *subject, "--set", "hardware.hbm_bytes_per_second=1 TB/s")
     assert (answer["assumptions"], answer["weights"]) == ("ideal", "fp8")
-    # 8.0 GB less the input embedding of 0.5 GB, and a cache of 0.26 GB, at 1 TB/s; nothing else.
+    # 8.0 GB minus the input embedding of 0.5 GB, and a cache of 0.26 GB, at 1 TB/s; no other time.
     assert answer["step_seconds"] == pytest.approx(7.77e-3, rel=0.01)
     assert answer["dollars_per_million_output_tokens"] == pytest.approx(
         answer["step_seconds"] * 2 / 3600 * 1e6, rel=1e-12

@@ -23,7 +23,7 @@ sys.argv = ["inference-econ", *sys.argv[1:]]
 start = entry.load()
 """
 PLAIN = f"{SCRIPT}start()"
-#: Says at the end which libraries were loaded, and which modules of ours.
+#: Reports at the end the loaded libraries and our modules.
 TELLING = f"""{SCRIPT}
 try:
     start()
@@ -77,7 +77,7 @@ def test_answers_load_no_library_that_takes_longer_than_they_do(question: str, t
     loaded = set(process.stderr.splitlines()[-1].split()[1:])
     assert "numpy" in loaded
     assert not loaded & {"scipy", "pandas", "pint", "bibtexparser", "ruamel", "jinja2", "http", "ssl", *DRAWING}
-    # Nor what scenarios of other publications need: claims, closed models, KV-Runahead and their like.
+    # Modules for scenarios of other publications are not loaded: claims, closed models, KV-Runahead and similar ones.
     studies = {name for name in loaded if name.startswith("inference_econ.studies.")}
     assert studies <= {"inference_econ.studies.exhibits"}
     assert "inference_econ.extras.servers.measurements" not in loaded

@@ -100,7 +100,7 @@ def test_the_only_recipe_tells_the_pools_of_a_row() -> None:
     assert row.remarks == ("pools of recipe",)
     (blank,) = _matched([_row(20.0, None, prefill=RecordedPool(workers=None, tp=8, dp=1, pp=1, ep=None))], RECIPE)
     assert blank.prefill == RECIPE.prefill
-    # Layouts that are recorded give way to what was run.
+    # Layouts of the run replace recorded ones.
     (known,) = _matched([_row(20.0, (1, 3))], RECIPE)
     assert known.prefill == RECIPE.prefill
 

@@ -134,7 +134,7 @@ def test_a_choice_changes_what_it_is_about_and_nothing_else(field: str) -> None:
     allowed = {part for name in names.split() for part in PARTS.get(name, {name})}
     # With all parts of a step shown, unless the field decides on that.
     shown: tuple[str, ...] = () if field == "chip.overlap" else ("chip.overlap=none",)
-    # Halves of a batch that take turns touch everything.
+    # Two-batch overlap changes every part.
     shown += () if field == "network.two_batch_overlap" else ("network.two_batch_overlap=never",)
     changes = (*shown, *WITH.get(field, ()))
     after = _like_paper(_preset("deployable", changes), field)

@@ -31,7 +31,7 @@ KERNELS = (
 
 @pytest.mark.parametrize(("batch", "kernel"), [(1, "one_shot"), (64, "two_shot")])
 def test_two_all_reduces_per_layer_of_a_dense_model(batch: int, kernel: str) -> None:
-    # Llama 3 8B on eight chips: tokens of 4096 in two bytes, 32 x 2 sums on the quicker kernel.
+    # Llama 3 8B on eight chips: tokens of 4096 in two bytes, 32 x 2 all-reduces on the faster kernel.
     setup, plan = setup_of("llama_3_8b", "h100_sxm", 0.0, *KERNELS), plan_of(8, batch=batch)
     size = batch * 4096 * 2
     each = {
@@ -109,7 +109,7 @@ def test_what_a_cached_token_costs_in_each_variant_of_latent_attention(variant: 
 
 
 def test_the_latent_is_copied_by_every_rank_and_decompressed_heads_are_not() -> None:
-    # 576 elements on each of tp ranks against 128 x 320 spread over them: from tp 72 on copies take more.
+    # 576 elements on each of tp ranks against 128 x 320 spread over them: from tp 72 on, copies are larger.
     def cache(variant: str, tp: float) -> float:
         setup = setup_of("deepseek_v2", "gb200_nvl72", 1024.0, f"attention.latent={variant}")
         return setup.memory(plan_of(tp, ep=tp)).of_one_plan()[1]
@@ -121,7 +121,7 @@ def test_the_latent_is_copied_by_every_rank_and_decompressed_heads_are_not() -> 
         assert cache("decompressed", tp) == 128 * 320 * layer
     assert cache("absorbed", 64) < cache("decompressed", 64)
     assert cache("absorbed", 128) > cache("decompressed", 128)
-    # And each rank reads what it holds.
+    # Each rank reads its stored weights.
     plan = plan_of(8, ep=8)
     for variant, share in (("absorbed", 576.0), ("decompressed", 128 * 320 / 8)):
         setup = setup_of("deepseek_v2", "gb200_nvl72", 1024.0, f"attention.latent={variant}")
@@ -132,8 +132,8 @@ def test_norms_activation_functions_and_sampling_by_hand() -> None:
     # Llama 3 8B on two chips, 16 tokens: both ranks norm all tokens, and share the feed-forward width.
     setup, plan = setup_of("llama_3_8b", "h100_sxm", 0.0), plan_of(2, batch=16)
     per_token = {
-        "norms": 2 * 4 * 4096 * 2,  # two norms: the stream and what is added are read, their sum and its norm written
-        "activation function": 3 * 14336 / 2 * 2,  # gate and up are read, their product written
+        "norms": 2 * 4 * 4096 * 2,  # two norms: read the stream and the addend, write their sum and its norm
+        "activation function": 3 * 14336 / 2 * 2,  # read gate and up, write their product
         "sampling": 3 * 128_256 * 4,
     }
     for name, moved in per_token.items():
@@ -158,7 +158,7 @@ def test_everybody_waits_for_the_busiest_expert_rank(imbalance: float, ep: int) 
     )
     for name in ("experts in", "experts out"):
         before, after = row_of(even, plan, name), row_of(uneven, plan, name)
-        # With one rank there is nothing to be uneven.
+        # One rank has no imbalance.
         factor = imbalance if ep > 1 else 1.0
         assert scalar(after.flop_per_token) == pytest.approx(factor * scalar(before.flop_per_token))
         assert scalar(after.weight_bytes) == scalar(before.weight_bytes)
@@ -198,7 +198,7 @@ def test_domains_that_a_token_reaches(model: str, domains: int) -> None:
         # The engine draws experts with replacement: a little fewer domains.
         assert found == pytest.approx(drawn, rel=0.02)
         return
-    # Node-limited routing only caps what free routing reaches: exact where a group is a domain, too much elsewhere.
+    # Node-limited routing only caps the reach of free routing: exact if a group is a domain, too high elsewhere.
     assert drawn * 0.99 <= found <= drawn * (1.02 if domains in (2, spec.routing_groups) else 1.16)
     if domains == spec.routing_groups:
         assert found == spec.active_groups

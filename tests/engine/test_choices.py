@@ -16,7 +16,7 @@ from inference_econ.engine import Plans, Setup, Speculation, memory, paper_grid,
 from inference_econ.inputs import Precision, catalog
 from inference_econ.search import Frontier, Sampling, compute
 
-#: Experts over active experts, as the study's grids take it.
+#: Experts over active experts, as in the study's grids.
 SPARSITY = {"mixtral_8x22b": 4.0, "deepseek_v3": 28.0}
 #: The study serves Llama 3 70B with 8-bit weights here.
 WEIGHTS = {"llama_3_70b": "int8"}
@@ -139,7 +139,7 @@ def test_a_draft_in_memory_costs_little() -> None:
     assert 1.003 < after.dollars[0] / before.dollars[0] < 1.015
 
 
-# Choices that no edit was printed for: what they say, word by word.
+# Choices without a printed edit: their definition.
 
 
 def _seconds(model: str, changes: tuple[str, ...], context: float, plans: Plans) -> float:
@@ -148,7 +148,7 @@ def _seconds(model: str, changes: tuple[str, ...], context: float, plans: Plans)
 
 @pytest.mark.parametrize("tokens", [1, 4])
 def test_a_verification_sees_the_context_of_its_start_or_of_its_middle(tokens: int) -> None:
-    # A long context, so that the cache counts.
+    # A long context, so that the cache matters.
     plan = Plans.of(np.array([64.0]), np.array([64.0]), np.ones(1), tokens)
     mean = _seconds("llama_3_70b", ("serving.verify_context=mean",), 1000.0, plan)
     assert mean == _seconds("llama_3_70b", ("serving.verify_context=start",), 1000.0 + (tokens - 1) / 2, plan)

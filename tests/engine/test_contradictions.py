@@ -64,7 +64,7 @@ def test_nothing_beats_the_ideal_that_once_did(
 @pytest.mark.parametrize(
     ("model", "chip", "preset", "plan"),
     [
-        # Shared experts are spread over ranks, each of which ought to hold one.
+        # Shared experts are spread over ranks, although each rank should store one.
         ("llama_4_scout", "paper/h100", "paper_may22", plan_of(1, 16, ep=16, batch=1)),
         # Projections of an indexer are not included.
         ("glm_5", "paper/tpu_v4", "paper_text", plan_of(1, 1, 2, batch=10060)),

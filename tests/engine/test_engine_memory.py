@@ -45,7 +45,7 @@ def test_pages_of_a_hybrid_by_hand() -> None:
     # bits).
     for kv, page in (("bf16", 784), ("fp8", 1568)):
         setup = Setup.of("qwen3_5_27b", "h200_sxm", engine="vllm@0.18.0", kv=kv)
-        # We keep a fourth column of the convolution: 800 and 1,584.
+        # We store a fourth column of the convolution: 800 and 1,584.
         held = [_cache(setup, context) for context in (1.0, page, 1.1 * page)]
         assert held[0] == held[1] == pytest.approx(16 * page * 4 * 256 * 2 * (2 if kv == "bf16" else 1), rel=0.025)
         assert held[2] == 2.0 * held[1]
@@ -118,7 +118,7 @@ def test_states_that_requests_hold_give_the_logged_tokens() -> None:
 
 def test_each_proposal_holds_a_state() -> None:
     # Two states of each of 48 layers become five: 48 heads of 128 x 128 in 32 bits, four columns of 10,240 in 16. The
-    # layer that proposes keeps 4 heads of 256, twice, of each of 5,008 tokens; n-grams have no layer.
+    # draft layer stores 4 heads of 256, twice, for each of 5,008 tokens; n-grams have no layer.
     setup = Setup.of("qwen3_5_27b", "h200_sxm", engine="vllm@0.28.0", context=5000.0)
     plan, states = plan_of(2, batch=4), 48 * (48 * 128 * 128 * 4 + 4 * 10_240 * 2)
     plain = needed_memory(setup, plan, None).kv_bytes.item()

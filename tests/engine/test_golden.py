@@ -56,7 +56,7 @@ def test_latency(latency_row: dict[str, str], preset: str, pipeline: bool, colum
     found = float(fastest(setup, sizes, batches, layouts, new_tokens=new_tokens).seconds[0])
     expected = float(latency_row[column])
     assert _agrees(found, expected), (found, expected)
-    # An infeasible row says why, and a feasible one has a depth that fits.
+    # An infeasible row has a reason, and a feasible one has a depth that fits.
     reasons = set()
     for pp in layouts.depths(setup.model, setup.assumptions, sizes, batches):
         plans = layouts.variants(setup.model, setup.assumptions, Plans.of(sizes, batches, pp, new_tokens))

@@ -99,7 +99,7 @@ def test_what_groups_hold_copies_of() -> None:
     added = sum(held[name] - cut[name] for name in ("embeddings", "feed_forward"))
     assert added == pytest.approx(7 / 8 * (embeddings + dense + routers), rel=2e-3)
     assert added == pytest.approx(4.37e9, rel=1e-2)
-    # They are read whole: the output embedding alone is 1.85 GB of every step.
+    # Each group reads them completely: the output embedding alone is 1.85 GB of every step.
     rows = _setup("deepseek_v3").work(_plans(1, 8, 8, 8.0)).operators
     (head,) = [row for row in rows if row.name == "output embedding"]
     assert float(np.max(head.weight_bytes)) == 129280 * 7168 * 2
@@ -126,8 +126,8 @@ def test_a_mixed_step_reads_weights_once() -> None:
     weights = 2.0 * 7_504_658_432 / asked.rates.weight_bytes_per_second("bf16")
     assert saved[0] == pytest.approx(weights + 302 * 4e-6, rel=0.05)
     assert (both > decode).all()
-    # Arithmetic of full steps is not saved: only launches, and that decoding waits for weights which a long prompt
-    # reads anyway, with the part of either time that does not hide behind the other.
+    # Full steps save no arithmetic. They save launches, and decode reads weights that a long prompt reads anyway, as
+    # far as these times are not hidden.
     many = saved_seconds(asked, _plans(1, 1, 1, 256.0), 8000.0, 0.0, np.ones(1))
     assert 0.0 < many[0] - 302 * 4e-6 < 0.5 * weights
 

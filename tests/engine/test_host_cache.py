@@ -33,7 +33,7 @@ def test_what_has_no_room_is_read_over_the_link(tp: float, pp: float, batch: flo
     room = scalar(needed.available_bytes) - scalar(needed.weight_bytes)
     beyond = batch * CONTEXT * TOKEN - room
     assert scalar(needed.paged_bytes) == pytest.approx(beyond, rel=1e-12) and scalar(needed.fits)
-    # Each chip reads its part over 80 % of 64 GB/s; of a pipeline, one stage after the other that of a micro-batch.
+    # Each chip reads its part at 80% of 64 GB/s; in a pipeline, one stage after the other reads that of a micro-batch.
     seconds = beyond / pp / tp / (0.8 * 64e9)
     costs = evaluate(setup, plan, "1d")
     overhead = setup.assumptions.host.step_overhead + setup.assumptions.host.sequence_overhead * batch / pp

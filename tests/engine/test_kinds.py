@@ -111,7 +111,7 @@ def test_a_kind_that_only_this_file_knows_is_counted(model: ModelSpec) -> None:
 def test_a_kind_that_only_this_file_knows_is_held_and_read(model: ModelSpec) -> None:
     setup = Setup.of(model, "h100_sxm", context=1024.0)
     memory = setup.memory(_plans(2.0))
-    # 16 bits each, of 16 sequences; ranks beyond the four heads hold copies.
+    # 16 bits each, of 16 sequences; ranks above the four heads store copies.
     assert memory.kv_bytes == 16 * 1024 * 32 * 3 * 8 * 2
     assert setup.memory(_plans(8.0)).kv_bytes == 2 * memory.kv_bytes
     rows = {row.name: row for row in setup.work(_plans(2.0)).operators}

@@ -43,7 +43,7 @@ def test_every_pair_of_a_mesh_has_a_seventh_of_the_links(
 
 @pytest.mark.parametrize(("ranks", "links"), [(2, 1), (4, 3), (8, 7)])
 def test_one_shot_sends_the_whole_tensor_over_every_link_of_the_group(ranks: int, links: int) -> None:
-    # R - 1 tensors of 448 MB arrive over as many links of 64 GB/s: 7 ms whatever R; two shots are quicker from 4 on.
+    # R - 1 tensors of 448 MB arrive over R - 1 links of 64 GB/s: 7 ms for every R; two shots are faster from 4 on.
     network = _network(_ONE_SHOT)
     kernel = replace(network, protocols=[one for one in network.protocols if one.shape == "one_shot"])
     assert scalar(network.inside_for(np.ones(1) * ranks, np.ones(1))) == pytest.approx(links * 64e9)

@@ -38,7 +38,7 @@ def _read(setup: Setup, plan: Plans, name: str = "attention") -> float:
 def test_reads_and_room_by_hand() -> None:
     setup = _setup("llama_3_8b", MIX)
     assert _read(setup, plan_of(batch=18.0)) == pytest.approx((16 * 500 + 2 * 32000) * TOKEN, rel=1e-12)
-    # Whole blocks of 16 tokens: 500 take 512.
+    # Full blocks of 16 tokens: 500 need 512.
     held = scalar(setup.memory(plan_of(batch=18.0)).kv_bytes)
     assert held == pytest.approx((16 * 512 + 2 * 32000) * TOKEN, rel=1e-12)
     taken = setup.memory_of_one_accelerator(plan_of(batch=18.0))

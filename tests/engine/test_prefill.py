@@ -68,7 +68,7 @@ def test_a_dense_prompt_costs_two_flop_per_weight_and_token_and_causal_attention
     logits = 128_256 * hidden  # of the last token only
     expected = 2 * matrices * tokens + 2 * logits + layers * 4 * heads * width * _causal(tokens)
     assert _flop(_question("llama_3_8b"), _plan(tokens, tp=tp)) == pytest.approx(expected, rel=1e-12)
-    # As it is often written, with n^2 / 2: the same up to 1 / n of the attention.
+    # A common form with n^2 / 2 is equal up to 1 / n of the attention.
     half = layers * 4 * heads * width * tokens**2 / 2
     assert expected - 2 * matrices * tokens - 2 * logits == pytest.approx(half, rel=1 / tokens)
 
@@ -125,7 +125,7 @@ def test_windows_bound_what_a_prompt_attends_to_and_what_is_read_of_the_cache() 
     row = row_of(setup, plan, "attention (last 128)")
     seen = sum(min(cached + before, 128) for before in range(tokens))
     assert scalar(row.flop_per_token) * tokens == pytest.approx(4 * 64 * 64 * seen, rel=1e-12)
-    # Read: what is cached, or its last 128 tokens; written: the prompt. Keys and values of 8 heads, 2 bytes.
+    # Reads: cached tokens, or the last 128 of them; writes: the prompt. Keys and values of 8 heads, 2 bytes.
     assert scalar(row.kv_bytes_per_sequence) == 2 * 8 * 64 * 2 * (cached + tokens)
     later = row_of(_question("gpt_oss_20b", 10_000), plan, "attention (last 128)")
     assert scalar(later.kv_bytes_per_sequence) == 2 * 8 * 64 * 2 * (128 + tokens)
@@ -151,7 +151,7 @@ def test_only_the_last_token_of_each_prompt_is_sampled() -> None:
     for plan in (_plan(500, batch=3), _plan(1, batch=3, prefill=False)):
         row = row_of(setup, plan, "sampling")
         moved = scalar(row.activation_bytes_per_token) * scalar(setup.work(plan).tokens)
-        # Written once, read twice, in 4 bytes.
+        # Written once and read twice, in 4 bytes.
         assert moved == pytest.approx(3 * 3 * 128_256 * 4, rel=1e-12)
 
 

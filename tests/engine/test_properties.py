@@ -116,11 +116,11 @@ def test_step_overlap_is_fastest_and_none_is_slowest(
 
 @few
 @given(model=models, chip=chips, preset=presets, context=contexts, at=plans())
-# A shared expert that counts as a routed one is touched more often than one that is read always.
+# A shared expert modeled as a routed one is touched more often than one that is always read.
 @example(model="deepseek_v3", chip="paper/h100", preset="deployable", context=0.0, at=_ONE_CHIP.verifying(2))
 def test_nothing_beats_the_ideal(model: str, chip: str, preset: str, context: float, at: Plans) -> None:
     real, ideal = _question(model, chip, context, preset), _question(model, chip, context, "ideal")
-    # The ideal has no communication, so that all its cuts take equally long.
+    # The ideal has no communication, so all its cuts take the same time.
     bound = step_seconds(ideal, at)[0]
     for seconds in step_seconds(real, at):
         assert (bound <= seconds * (1 + ROUNDING)).all()

@@ -52,7 +52,7 @@ HELD = [
     ("llama_3_8b", 4, 2 * 2 * 128 * 2 * 1000.0),
     ("llama_3_8b", 16, 2 * 1 * 128 * 2 * 1000.0),  # 8 heads on 16 chips: everything twice
     ("deepseek_v3", 8, 576 * 2 * 1000.0),  # every chip has the whole latent
-    ("gpt_oss_120b", 1, 2 * 8 * 64 * 2 * (1000.0 + 128.0) / 2.0),  # every second layer keeps 128 tokens
+    ("gpt_oss_120b", 1, 2 * 8 * 64 * 2 * (1000.0 + 128.0) / 2.0),  # every second layer stores 128 tokens
 ]
 
 
@@ -91,7 +91,7 @@ def test_ranks_that_keep_their_tokens_have_norms_of_those_only() -> None:
     assert norms[1] == norms[0] / 8.0
     kinds = [sent.kind for sent in rows[1]["attention output"].collectives["1d"]]
     assert kinds == ["all_to_all"]
-    # Nothing of it matters on one chip.
+    # It has no effect on one chip.
     alone = [scalar(prefill(setup, plan_of(1), 4096.0).seconds) for setup in (whole, part)]
     assert alone[0] == alone[1]
 

@@ -197,7 +197,7 @@ def test_a_draft_model_may_have_a_layout_of_its_own() -> None:
     # Steady states have fractions of sequences, and groups of the draft a part of them.
     between = rounds(target, layout(2, [63.5], dp=4), draft).draft_seconds
     assert best[0] < float(between[0]) < best[1]
-    # Held once, not once per group.
+    # Stored once, not once per group.
     more = needed_memory(target, plans, draft).weight_bytes - target.memory(plans).weight_bytes
     assert more.tolist() == [capacity.weight_bytes(helper.model, helper.precision)]
 
@@ -225,7 +225,8 @@ def test_the_format_of_a_head_is_its_own() -> None:
         for one in (own, wide)
     ]
     layer = head_of(rich().model).replace(vocab_size=0).total_parameters
-    # Every one of 8 ranks holds what all heads share, 7168 to 1536 + 512 + 64, and the router of the layer whole.
+    # Each of 8 ranks stores the shared projections of all heads, 7168 to 1536 + 512 + 64, and the full router of the
+    # layer.
     assert extra[1] == pytest.approx(2 * (layer + 7 * 7168 * (1536 + 512 + 64 + 256)), rel=1e-9)
     assert extra[0] < 0.6 * extra[1]
 
@@ -310,7 +311,7 @@ def test_speculation_ends_where_arithmetic_bounds_a_step(assumptions: str) -> No
     lengths = rounds(short, layout(8), PROPOSALS["eagle"]).best().length
     assert lengths[0] == 5
     assert lengths[-1] == 0
-    # The tokens of a sequence share the reads of its cache, so that long contexts leave room for some.
+    # The tokens of a sequence share the reads of its cache, so long contexts have room for some.
     long = setup("llama_3_70b", "h100_sxm", 30_000.0, "fp8", assumptions)
     assert rounds(long, layout(8), PROPOSALS["eagle"]).best().length[-1] >= 3
 
@@ -349,7 +350,7 @@ def test_rounds_of_one_length_are_the_longest_whether_they_pay_or_not() -> None:
     seconds = series.verify_seconds[:, 3] + 3.0 * series.draft_seconds
     found = steady.steady(rich(), plans, requests(1024, 1024), mtp)
     np.testing.assert_allclose(found.decode_seconds, seconds / 2.4, rtol=1e-12)
-    # Alone no prompt of others comes between.
+    # A single request meets no other prompt.
     assert found.tpot_seconds[0] == pytest.approx(seconds[0] / 2.4)
     # Draft tokens that are never accepted only cost.
     vain = Speculation.fixed("mtp", 3, 1.0, weights="bf16")

@@ -144,7 +144,7 @@ def test_each_chip_reads_what_it_holds(name: str, tp: int, dp: int, pp: int) -> 
     if has_experts(model):
         copied += vectors["weights"] + vectors["embeddings"] + _looked_up(model) * width[setup.precision.embeddings]
     copied *= dp - 1
-    # A vision tower is held by each group and reads images, not the text of these steps.
+    # Each group stores a vision tower, which processes images and not the text of these steps.
     tower = 0.0 if model.vision is None else dp * model.vision.parameters * width["bf16"]
     assert read + _unread(model, setup.precision) + copied + tower == pytest.approx(held, rel=1e-12)
 
@@ -176,7 +176,7 @@ def test_the_indexer_of_deepseek_v3_2_by_hand() -> None:
     rows = _rows("indexer", plan=_plan())
     assert _total(rows, "weight_bytes") == pytest.approx(61 * INDEXER * (1 + 4 / 128**2))
     assert _total(rows, "flop_per_token") == 61 * 2 * INDEXER
-    # Without the indexer's queries, rows read 13 of 16 bytes of what comes from the compressed query and the latent:
+    # Without the indexer's queries, rows read 13 of 16 bytes of the products of the compressed query and the latent:
     # 1536 x 24,576 + 512 x 32,768 = 54,525,952 and 1536 x 8,192 = 12,582,912.
     assert 54_525_952 / (54_525_952 + 12_582_912) == 0.8125
 

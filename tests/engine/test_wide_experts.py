@@ -75,8 +75,8 @@ def test_groups_that_cut_a_stage_both_ways_do_not_both_lie_inside_a_node() -> No
 
 
 def test_chips_that_share_an_expert_sum_what_it_gave_for_every_copy_of_a_token() -> None:
-    # Each of 4 expert-parallel ranks gets a copy of nearly every token: 4 copies of 2 B x hidden, summed over 8 chips,
-    # whose group has 8 of the 32 chips' parts.
+    # Each of 4 expert-parallel ranks gets a copy of nearly every token. The 4 copies of 2 B x hidden are reduced over 8
+    # chips, whose group has 8 of the 32 chips' parts.
     setup = _setup("qwen3_235b_a22b", "h200_sxm", "experts.replicated_tokens=exchanged")
     plans = plan_of(4, 8, ep=4, batch=1024)
     (summed,) = (each for each in row_of(setup, plans, "experts out").collectives["1d"] if each.kind == "all_reduce")
@@ -84,7 +84,7 @@ def test_chips_that_share_an_expert_sum_what_it_gave_for_every_copy_of_a_token()
 
 
 def test_engines_gather_all_tokens_where_experts_are_cut_as_well_as_spread() -> None:
-    # 32 chips gather what is 2 B x hidden for every token, and scatter the sums: one all-reduce over four nodes.
+    # 32 chips gather 2 B x hidden for every token, and scatter the sums: one all-reduce over four nodes.
     setup, plans = _setup("qwen3_235b_a22b", "h200_sxm"), plan_of(4, 8, ep=4, batch=1024)
     assert _exchange(setup, plans)[0] == 1.0
     (summed,) = (each for each in row_of(setup, plans, "experts out").collectives["1d"] if each.kind == "all_reduce")
@@ -142,7 +142,7 @@ def test_prompts_cross_once_per_domain_and_decode_steps_once_per_copy() -> None:
 
 @pytest.mark.parametrize(("ranks", "prompts"), [(2, 1.992), (8, 5.251), (16, 6.453), (32, 7.177), (128, 7.785)])
 def test_prompts_send_a_copy_per_rank_and_decode_steps_one_per_expert(ranks: int, prompts: float) -> None:
-    # R (1 - (1 - 1/R)^8) ranks reached by 8 experts that are drawn evenly; 2 B per element come back.
+    # R (1 - (1 - 1/R)^8) ranks contain 8 uniformly drawn experts; 2 B per element return.
     setup, plans = _setup("deepseek_v3", "b200"), plan_of(1, ranks, ep=ranks, batch=64.0 * ranks)
     even = replace(setup, assumptions=setup.assumptions.changed({"experts.spread": "even"}))
     sent = [

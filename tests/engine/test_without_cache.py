@@ -16,7 +16,7 @@ from tests.planned import plan_of
 from tests.reading import scalar
 
 NONE = "assumptions.attention.cache=recomputed"
-#: Llama 3 8B: weights of all layers, and those of the output embedding; 32 layers of 32 heads of 128.
+#: Llama 3 8B: weights of all layers and of the output embedding; 32 layers of 32 heads of 128.
 LAYERS, EMBEDDING, PAIR = 32 * (4096 * 6144 + 4096**2 + 3 * 4096 * 14336), 128256 * 4096, 32 * 4.0 * 4096
 
 

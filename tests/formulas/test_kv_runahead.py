@@ -88,7 +88,7 @@ def test_even_parts_compute_what_an_all_gather_does_and_send_less(context: float
     filling = sum(even[:rank].sum() for rank in range(processes)) * WORK.kv_bytes / link
     gathered = float(all_gather_seconds(WORK, machine, context, processes))
     assert chain_seconds(WORK, machine, even) <= (gathered + filling) * (1 + 1e-9)
-    # Section 3 of Cho et al.: a chain moves half of what a ring moves in all.
+    # Section 3 of Cho et al.: a chain moves half of a ring's total.
     chain = sum(even[:rank].sum() for rank in range(processes))
     ring = processes * context * (processes - 1) / processes
     assert chain == pytest.approx(ring / 2, rel=1e-9)

@@ -31,7 +31,7 @@ def test_undominated_equals_brute_force(points: list[tuple[float, float]]) -> No
     kept = undominated(*_columns(points)).tolist()
     expected = {point for point in points if not _beaten(point, points)}
     assert {points[index] for index in kept} == expected
-    assert len(kept) == len(expected)  # of equal points one is kept
+    assert len(kept) == len(expected)  # one of equal points remains
 
 
 @given(points=clouds)

@@ -30,7 +30,7 @@ def test_one_server_of_constant_rate_is_m_m_1(use: float, slots: int) -> None:
     assert found.busy == pytest.approx(use, rel=1e-9)
     in_system = found.in_flight + use * found.wait_seconds
     assert in_system == pytest.approx(use / (1 - use), rel=1e-9)
-    # Geometric: all slots are taken with probability use^slots.
+    # Geometric: all slots are used with probability use^slots.
     assert found.waiting == pytest.approx(use**slots, rel=1e-9)
     assert found.wait_scale == pytest.approx(1 / (1 - use), rel=1e-9)
 
@@ -168,7 +168,7 @@ def test_saturation_is_a_finding() -> None:
     assert wait_quantiles(found)[2:].tolist() == [[np.inf] * 3] * 2
     assert wait_quantiles(found)[0].tolist() == [0.0, 0.0, 0.0]
     assert found.work[0].tolist() == pytest.approx([1.0, 0.0], abs=1e-300)
-    # Nothing arrives: nothing waits, and a request would have the server to itself.
+    # Without arrivals there is no wait, and a request would have the server alone.
     assert (found.busy[0], found.in_flight[0], found.wait_seconds[0], found.service_seconds[0]) == (0.0, 0.0, 0.0, 1.0)
 
 

@@ -69,5 +69,5 @@ def test_four_of_two_fill_what_a_pool_of_fours_leaves() -> None:
     # Three instances of 4 on two nodes of 8, with room for two of 2.
     assert rented_together((3, 4), (2, 2), [8]) == 16
     assert rented_together((3, 4), (3, 2), [8]) == 24
-    # Instances over a node have their own, and leave nothing.
+    # Instances larger than a node have separate nodes without spare room.
     assert rented_together((1, 12), (1, 4), [8]) == 24

@@ -26,7 +26,7 @@ DEFECTS = Path(".fuzz/defects")
 TRIED = Path(__file__).with_name("tried.json")
 #: Inputs of a kind before another kind may have its turn [1]; one seed makes as many.
 BATCH = 25
-#: A case that takes longer is a defect [s].
+#: Time above which a case is a defect [s].
 SECONDS = 30
 OUTCOMES = ("answered", "refused", "defect")
 
@@ -120,7 +120,7 @@ def main() -> int:
     ends = time.monotonic() + 60.0 * asked.minutes
     try:
         while time.monotonic() < ends:
-            # Each kind has the same time, so that quick ones are tried more often.
+            # Each kind has the same time, so fast kinds are tried more often.
             batch(min(asked.kind or KINDS, key=state.spent.__getitem__), state, ends)
             state.save()
     except KeyboardInterrupt:

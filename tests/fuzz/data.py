@@ -18,16 +18,16 @@ from tests.fuzz import mutations
 from tests.fuzz.judged import Case, run
 from tests.reading import tables
 
-#: Measurements that ``validate`` takes from a file, with the words that come before the file.
+#: Measurements that ``validate`` reads from a file, with the arguments before the file.
 MEASURED: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(TABLES, ()),
     **{f"servers/{name}": () for name in catalog.server_files()},
 }
-#: Rows of a file, of those that are shipped.
+#: Rows of a shipped file.
 ROWS = 6
 DEPLOYMENT = ("--hardware", "h100_sxm", "--tp", "2", "--model", "llama_3_8b", "--engine", "vllm")
 LOG_PROBABILITIES = "target_logprob,draft_logprob,position\n-1.0,-0.5,1\n-0.4,-0.5,2\n-0.1,-0.7,1\n"
-#: Questions whose answers are saved, and asked about again.
+#: Commands whose results are saved for later commands.
 ANSWERS: tuple[tuple[str, ...], ...] = tuple(map(tuple, tables(Path(__file__))["ANSWERS"]))
 FORMS = ("json", "csv", "table", "markdown")
 

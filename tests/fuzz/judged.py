@@ -28,7 +28,7 @@ main = importlib.import_module("inference_econ_cli.main")
 
 #: Text that no table may contain; words of names and paths, and ranges such as 0-0, are excluded.
 NO_NUMBER = re.compile(r"(?<![\w./:'-])-?(?:nan|inf|infinity|-0(?:\.0+)?)(?![\w.])", re.IGNORECASE)
-#: Memory that a case may add to what was needed before [B].
+#: Memory that a case may add to the earlier peak [B].
 _MOST_BYTES = 1_500_000_000
 #: Largest estimated time of a case; a minute, not ten [s].
 _SECONDS = 60.0
@@ -66,7 +66,7 @@ class Judged:
     """Problem of a defect, with the command's output."""
 
 
-class _TooLong(BaseException):  # no Exception, so that nothing on the way takes it for its own
+class _TooLong(BaseException):  # not an Exception, so that no handler catches it
     pass
 
 
@@ -196,7 +196,7 @@ def _bad(number: float) -> bool:
 
 def _words(case: Case) -> Iterator[str]:
     """Return words that a message can name: arguments and their parts, numbers as written, words of files."""
-    # A configuration is called what its folder is called.
+    # A configuration has the name of its folder.
     yield Path.cwd().name
     for part in case.line:
         yield part or "is empty"

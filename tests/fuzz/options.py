@@ -13,7 +13,7 @@ from tests.commands import parsers
 from tests.fuzz.judged import Case
 from tests.reading import tables
 
-#: Commands, with what each needs; small instances, so that many are tried in a few seconds.
+#: Commands with their required arguments; small instances, so that many are tried in a few seconds.
 PARSERS = parsers()
 COMMANDS: dict[str, list[str]] = tables(Path(__file__))["COMMANDS"]
 #: Others to ask about, in the place of the model and of the chip.

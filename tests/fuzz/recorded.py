@@ -13,7 +13,7 @@ from tests.fuzz.data import DEPLOYMENT, FORMS
 from tests.fuzz.judged import Case
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-#: Questions about a trace and about a result, whose file comes behind the words.
+#: Commands about a trace and about a result; the file follows the arguments.
 OF_TRACES = (("traffic",), ("traffic", "-o", "fitted.yaml"), ("load", "llama_3_8b", "h100_sxm", "--tp", "1", "--trace"))
 OF_RESULTS = (("validate", *DEPLOYMENT),)
 SERVED = ("llama_3_8b", "h100_sxm", "--tp", "1", "--isl", "1000", "--osl", "200")

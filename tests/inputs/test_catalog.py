@@ -109,7 +109,7 @@ def test_wrong_changes(change: str, message: str) -> None:
         catalog.hardware("paper/h100", changes=[change])
 
 
-# Assumptions: what extends what, and collectives by name.
+# Assumptions: parents of each, and collectives by name.
 
 
 def test_a_preset_changes_only_what_it_writes() -> None:
@@ -179,7 +179,7 @@ def test_a_source_of_a_variant_counts(tmp_path: Path) -> None:
     )
     chip, base = catalog.hardware(path), catalog.hardware("h100_sxm")
     assert chip.sources["watts"].where == "our plan"
-    # One peak changes: the others keep the source that covered all of them.
+    # One peak changes: the others retain the source that covered all of them.
     assert chip.sources["dense_flops_per_second.fp32"].kind == "what_if"
     assert chip.sources["dense_flops_per_second.bf16"] == base.sources["dense_flops_per_second"]
 

@@ -79,7 +79,7 @@ def test_what_sglang_holds_whole_depends_on_options() -> None:
     assert not set(facts.replicated_on_request) & set(facts.replicated_under_attention_dp)
 
 
-# Formats and copies: what a token weighs on the wire.
+# Formats and copies: bytes of a token in transfers.
 
 
 @pytest.mark.rows
@@ -210,7 +210,7 @@ def test_one_can_be_named_with_a_version() -> None:
 
 
 def test_formats_depend_on_the_chip() -> None:
-    # Kernels of NVFP4 on Hopper are Marlin's of vLLM; TensorRT-LLM's matrix has none.
+    # NVFP4 kernels on Hopper are vLLM's Marlin; TensorRT-LLM's matrix has none.
     assert names("llama_3_70b", "h100_sxm", weights="nvfp4") == ["vllm 0.33.0"]
     assert "trtllm 1.3.0rc20" in names("llama_3_70b", "b200", weights="nvfp4")
     assert names("llama_3_70b", "a100_sxm_80", kv="fp8") == ["trtllm 1.3.0rc20"]

@@ -99,7 +99,7 @@ def test_models_with_heads_of_128_by_hand(
 
 
 def test_models_whose_class_or_checkpoint_was_counted() -> None:
-    # The index of the published checkpoint holds 47,144,806,400 B of bf16.
+    # The index of the published checkpoint states 47,144,806,400 B of bf16.
     assert catalog.model("mistral_small_24b").total_parameters * 2 == 47_144_806_400
     classes = json.loads((FIXTURES / "hf_configs" / "siblings.json").read_text(encoding="utf-8"))
     for name in ("glm-5", "glm-4.7-flash", "gemma-3-27b", "mistral-nemo", "kimi-k2-thinking"):
@@ -125,7 +125,7 @@ def test_only_the_rumoured_model_is_marked_so() -> None:
     assert "gpt_4" in marked
 
 
-# The study's own counts.
+# Counts in the study.
 
 
 def _paper_model(code_name: str) -> tuple[ModelSpec, str | None]:

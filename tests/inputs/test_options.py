@@ -13,7 +13,7 @@ from inference_econ.requests import kinds, tables
 from inference_econ.requests.request import FIELDS
 from tests.commands import parsers
 
-#: Settings that commands take as arguments, or by several options.
+#: Settings that commands have as arguments, or as several options.
 _NOT_OPTIONS = {"model", "hardware", "arrangement", "speculate", "sampling"}
 
 

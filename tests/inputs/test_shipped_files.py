@@ -73,7 +73,7 @@ def test_every_entry_of_the_bibliography_can_be_followed() -> None:
 @pytest.mark.parametrize("name", catalog.names("hardware"))
 def test_hardware_is_plausible(name: str) -> None:
     chip = catalog.hardware(name)
-    # Wide enough to hold a laptop's chip, an LPU and a rack-scale GPU; a slip of a unit or a prefix is outside.
+    # Wide enough for a laptop's chip, an LPU and a rack-scale GPU; an error in a unit or a prefix is outside.
     assert 5e12 < max(chip.dense_flops_per_second.values()) < 1e17
     assert 1e8 < chip.hbm_bytes < 1e12
     assert 1e11 < chip.hbm_bytes_per_second < 1e14

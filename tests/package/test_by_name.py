@@ -102,7 +102,7 @@ def test_types_are_those_of_the_tables() -> None:
     assert signatures.FILE.read_text(encoding="utf-8") == signatures.text(), "python -m benchmarks.signatures"
 
 
-@pytest.mark.long  # Types take a minute.
+@pytest.mark.long  # Type checks take a minute.
 def test_type_checkers_see_what_is_wrong(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(tables(Path(__file__))["PROGRAM"], encoding="utf-8")

@@ -105,7 +105,7 @@ def test_a_formula_names_its_reference(function: Callable[..., object]) -> None:
     assert function.__doc__ is not None
     sections = _sections(function.__doc__)
     if function.__module__.endswith(".pareto"):
-        # Algorithms of this project: they say how instead.
+        # Algorithms of this project: their docstrings describe the method instead.
         assert sections.get("Notes")
     else:
         assert REFERENCE.search(function.__doc__), "a published equation, or the function that has it"

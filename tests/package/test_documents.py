@@ -21,7 +21,7 @@ from tests.reading import tables
 DOCS = transcripts.ROOT / "docs"
 #: The README has separate tests.
 DOCUMENTS = [path for path in transcripts.documents() if path.is_relative_to(DOCS)]
-#: Pages that teach: what they show has been run.
+#: Pages that teach: their examples were run.
 TAUGHT = [DOCS / "start.md", *sorted((DOCS / "tutorials").glob("*.md")), *sorted((DOCS / "howto").glob("*.md"))]
 #: Pages whose commands take more than two seconds, in addition to those of the tutorials. Most of their commands have
 #: golden pages.

@@ -46,7 +46,7 @@ def test_conda_installs_what_pip_does() -> None:
     recipe = yaml.safe_load((ROOT / "conda" / "recipe.yaml").read_text(encoding="utf-8"))
     python, *needed = (requirement.replace(" ", "") for requirement in recipe["requirements"]["run"])
     assert python == f"python{PROJECT['project']['requires-python']}"
-    # conda's matplotlib adds Qt to what pip installs; matplotlib-base does not.
+    # conda's matplotlib adds Qt to pip's version; matplotlib-base does not.
     named = [name.replace("matplotlib-base", "matplotlib") for name in needed]
     assert named == [requirement.lower() for requirement in PROJECT["project"]["dependencies"]]
     assert recipe["context"]["version"] == PROJECT["project"]["version"]

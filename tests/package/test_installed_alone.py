@@ -13,7 +13,7 @@ from tests.reading import tables
 _STUDIES = ("SALib", "pyarrow")
 
 
-#: Commands in one process that finds none of the packages of studies, each with its exit code.
+#: Commands in one process without any package of studies, each with its exit code.
 _PROGRAM = """\
 import importlib, importlib.util, json, sys
 gone, commands = {gone}, json.loads(sys.argv[1])

@@ -12,7 +12,7 @@ import inference_econ
 
 PACKAGE = Path(inference_econ.__file__).parent
 ROOT = PACKAGE.parent
-#: Folders whose files are installed.
+#: Folders with installed files.
 FOLDERS = (PACKAGE, *(ROOT / name for name in ("cli", "models", "hardware", "scenarios")))
 #: Names of devices of Windows, with any ending; characters that its file systems reject; a last dot or space.
 FORBIDDEN = re.compile(r'(con|prn|aux|nul|com\d|lpt\d)(\..*)?|.*[<>:"|?*\\].*|.*[. ]', re.IGNORECASE)

@@ -21,7 +21,7 @@ from inference_econ.report.questions.scenario import ScenarioPage
 from tests.charted import sound
 from tests.small import ANSWERS, QUESTIONS, SPACE, TARGETS, TRAFFIC, layouts, setup
 
-#: Answers that have no picture.
+#: Results without a picture.
 UNDRAWN = {"estimate", "most_traffic", "fits", "hour_cost", "implied_hour_price"}
 
 
@@ -235,7 +235,7 @@ def test_a_model_and_a_chip_are_a_question() -> None:
     assert ie.Requests(3000, osl="800") == ie.Requests(isl="3000", osl=800)
 
 
-#: As who does not check types may call it.
+#: A call without type checks.
 FRONTIER: Callable[..., Shown] = ie.frontier
 MARKET: Callable[..., object] = ie.candidates
 FITS: Callable[..., object] = ie.fits

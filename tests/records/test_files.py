@@ -121,8 +121,8 @@ def test_names_that_are_nothing_but_an_ending(tmp_path: Path) -> None:
         write_text(f"{tmp_path}/new/", "text")
 
 
-#: Children that write one after another, each killed at another moment; says how many files were neither old nor
-#: new, and how many there are in the end.
+#: Child processes that write in turn, each killed at another moment; returns the number of mixed files and of all
+#: files.
 _KILLED: str = tables(Path(__file__))["_KILLED"]
 
 
@@ -166,7 +166,7 @@ def test_every_name_that_a_disk_takes_can_be_written(tmp_path: Path, name: str) 
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-#: A write beyond the largest file that a process may make; says the error.
+#: A write above the largest file size of a process; returns the error.
 _FULL: str = tables(Path(__file__))["_FULL"]
 
 

@@ -167,7 +167,7 @@ def test_layouts_that_only_the_list_has_widen_its_intervals() -> None:
     front = _front("llama_3_8b", max_accelerators=4, assumptions=hopper)
     shown, listed = set(front.subjects()[0].layouts), front.plans()
     assert shown < set(layout_keys(listed.plans, hopper.layout))
-    # Whatever is unlike the rows in its layout has errors that nothing else has.
+    # A layout outside the rows has a separate class of errors.
     narrow, wide = (
         ErrorSpread(rows=9, quantiles=tuple(place * size for place in range(-3, 4))) for size in (0.01, 1.0)
     )

@@ -77,7 +77,7 @@ def _check(setup: Setup, sizes: Array, batches: Array, layouts: Layouts, new_tok
     rows, columns = sizes[:, None], batches[None, :]
     assert Search(setup, rows, columns, layouts).tabled == tabled
     expected = _try_everything(setup, rows, columns, layouts, new_tokens)
-    # Limits a hair above, at, and below the truth, and none at all.
+    # Limits slightly above, at, and below the truth, and no limit.
     factors = np.resize([1 + 1e-9, 1.0, 0.9, 3.0, 10.0], expected.shape)
     fast = float(np.quantile(expected[np.isfinite(expected)], 0.2)) if np.isfinite(expected).any() else 1.0
     for ceiling in (

@@ -66,7 +66,7 @@ def test_more_load_is_never_better_for_users(name: str, pair: list[float], scv: 
     assert less.waiting <= more.waiting + 1e-9
     for statistic in ("mean", "p50", "p90", "p99"):
         assert less.tpot_seconds[statistic] <= more.tpot_seconds[statistic] * (1.0 + 1e-9)
-        # Percentiles of the TTFT are those of a few hundred representatives.
+        # Percentiles of the TTFT come from a few hundred representatives.
         assert less.ttft_seconds[statistic] <= more.ttft_seconds[statistic] * 1.03
 
 
@@ -215,9 +215,9 @@ CONFIGURATIONS = {
 #: confidence.
 USUAL = (0.02, 0.03, 0.05)
 WEAKER = {
-    # Prompts that share a step make fewer bunches than those that are read one by one.
+    # Prompts that share a step form fewer bunches than prompts in separate steps.
     "dense": (0.02, 0.03, 0.07),
-    # Prompts of two chunks that take a third to a half of the time come in bunches, which is a rule of thumb here.
+    # Prompts of two chunks that need a third to a half of the time arrive in bunches, which the model approximates.
     "long prompts": (0.05, 0.17, 0.15),
     # Long prompts take longer than in proportion, which the prefill of the mean prompt omits. Their saving in mixed
     # steps also differs.
@@ -329,7 +329,7 @@ def test_prompts_share_steps_in_both() -> None:
     one = service_of("qwen3_30b_a3b", isl="128", osl="32")
     simulated, prompts = server(one, np.array([128])), np.array([1.0, 4.0, 16.0])
     shares = [simulated.times.together(round(128 * count), round(128 * count)) / count for count in prompts]
-    # Hosts launch nothing here, so that chips work all the time.
+    # Hosts launch no kernels here, so chips work all the time.
     np.testing.assert_allclose(shares, one.shared_prefill_seconds(prompts), rtol=0.01)
     assert shares[2] < 0.5 * one.prefill_busy_seconds
     expected = at(one, 0.6)

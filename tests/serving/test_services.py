@@ -153,7 +153,7 @@ def test_a_pinned_layout_is_the_only_one() -> None:
     assert found.service(0).accelerators == 8
 
 
-#: Engines that keep room free for whole answers, for some of them, and for none.
+#: Engines that reserve memory for full outputs, for part of them, and for none.
 ENGINES = ("trtllm", "sglang", "vllm")
 
 
@@ -177,7 +177,7 @@ def test_engines_let_in_whom_they_keep_room_for(engine: str, own: float, others:
     last = prompt + own * (whole - prompt)
     assert service.slots == min(int(room / mean), 1 + int((room - last) / other))
     if engine == "trtllm":
-        # Whole answers side by side.
+        # Full outputs at the same time.
         assert service.slots == int(room / whole) < int(room / mean)
 
 

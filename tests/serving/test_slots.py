@@ -60,7 +60,7 @@ def _completed(service: Service, rounds: int = 20) -> float:
     return simulator.play(service, simulated, replace(stream, isl=isl), warm_up=0.3, cool_down=0.1).requests_per_second
 
 
-#: Long prompts, long answers, short ones, and lengths that differ; slots.
+#: Long prompts, long outputs, short ones, and varying lengths; slots.
 FULL: dict[str, list[Any]] = tables(Path(__file__))["FULL"]
 
 

@@ -59,7 +59,7 @@ def test_littles_law_and_a_busy_machine(
     found, _ = state(model, layout, batch, asked, chunk)
     cycle = found.ttft_seconds + asked.decode_steps * found.tpot_seconds
     np.testing.assert_allclose(found.concurrency, found.requests_per_second * cycle, rtol=1e-9)
-    # Prefill and decode steps together take no more than all of the time.
+    # Prefill and decode steps together need at most all of the time.
     decoding = found.requests_per_second * asked.decode_steps * found.decode_seconds / found.batch
     assert (found.prefill_share + decoding <= 1.0 + 1e-9).all()
     # Prompts that share steps take less time than one alone.
@@ -93,7 +93,7 @@ def test_more_in_flight_is_slower_for_each_and_quicker_for_all(
 def test_longer_prompts_take_longer(
     model: str, layout: tuple[int, int, int, int], lengths: list[int], batch: float, chunk: str
 ) -> None:
-    # The cache that decode steps read is held fixed: only what prompts cost changes.
+    # The cache reads of decode steps are fixed, so only the cost of prompts changes.
     short, long = (
         steady(setup(model, 2_000.0, chunk), plans(layout, batch), requests(isl, 200)) for isl in sorted(lengths)
     )
@@ -211,7 +211,7 @@ def test_answers_of_one_token_need_prefill_only() -> None:
     assert (found.tpot_seconds == 0.0).all()
     np.testing.assert_allclose(found.requests_per_second, np.full(3, 1.0 / found.prefill.busy_seconds), rtol=1e-9)
     assert np.isinf(found.tokens_per_second).all()
-    # Without a limit all that come are read together.
+    # Without a limit, all waiting prompts are processed together.
     together, _ = state("llama_3_8b", (1, 1, 1, 1), np.array([1.0, 2.0, 50.0]), asked, WHOLE)
     assert (np.diff(together.requests_per_second) >= 0.0).all()
     assert together.requests_per_second[-1] > found.requests_per_second[-1]
@@ -246,13 +246,13 @@ def test_decoding_goes_on_while_the_host_launches_a_prompt() -> None:
     fast, _ = state("llama_3_8b", (1, 1, 1, 1), 4.0, asked, "host.launch=0 us")
     assert float(slow.prefill.chip_share[0]) < 0.7
     np.testing.assert_allclose(slow.prefill.chip_share * slow.prefill.seconds, fast.prefill.seconds)
-    # The host launches for longer than chips work on what a prompt adds.
+    # The launch of a prompt takes longer than its work on the chips.
     hidden = slow.prefill.busy_seconds - slow.decode_seconds
     assert hidden > fast.prefill.busy_seconds
     answer = slow.decode_seconds * asked.decode_steps + 3.0 * hidden
     np.testing.assert_allclose(slow.tpot_seconds, answer / asked.decode_steps, rtol=1e-4)
     assert slow.tpot_seconds > fast.tpot_seconds
-    # Prompts that pause decoding hide nothing behind it.
+    # Prompts that pause decode hide no time.
     alone, _ = state("llama_3_8b", (1, 1, 1, 1), 4.0, asked, WHOLE, "host.launch=80 us")
     assert alone.tpot_seconds > slow.tpot_seconds
 
@@ -273,7 +273,7 @@ def test_prompts_that_begin_in_the_same_step_are_launched_once(batch: float) -> 
     counts = np.arange(1.0, 100.0)
     shares = shared_steps(free, plans(), 100.0, 0.0, counts)
     assert shares[-1] < 0.9
-    # Decoding and prompts read the weights together, in every step with any prompt.
+    # Decode and prompts share the read of the weights in every step with a prompt.
     some = plans((1, 1, 1, 1), batch)
     usual = np.full(1, max(mean / -math.expm1(-mean), 1.0))
     saved = float(saved_seconds(free, some, 100.0, 0.0, usual)[0])

@@ -34,7 +34,7 @@ def test_what_is_proven_is_what_requests_see(
     case = _case(model, lengths, spread, filled, waits=waits)
     assert case.proven
     assert case.worst < 0.15
-    # Percentiles of the TTFT go by whole steps where prompts are short.
+    # With short prompts, percentiles of the TTFT are multiples of steps.
     assert case.close["tpot"] and case.close["e2e"]
 
 
@@ -72,7 +72,7 @@ def test_more_spread_of_prompts_is_never_a_shorter_tail(filled: float, mean: str
     services = [offered(isl=text) for text in (mean, f"lognormal:{mean}:0.4", f"lognormal:{mean}:0.8")]
     rate = filled * min(one.most_requests_per_second for one in services)
     times = [loaded(one, rate).ttft_seconds[percentile] for one in services]
-    # Percentiles are those of some thousand requests.
+    # Percentiles come from some thousand requests.
     assert all(less <= 1.02 * more for less, more in itertools.pairwise(times))
 
 

@@ -94,7 +94,7 @@ def test_services_are_what_a_scenario_counts(write: Write) -> None:
         "llama_3_8b", "h100_sxm", requests, max_accelerators=4, weights="fp8", assumptions="profiles/hopper"
     )
     narrow = result.curves[1]
-    # Each engine is a candidate; without delayed prefill, their costs are those of all together.
+    # Each engine is a candidate; without delayed prefill, their costs equal those of all together.
     assert narrow.dollars.tolist() == pytest.approx(service_frontier([Candidate(layouts)]).dollars.tolist(), rel=1e-9)
     table = scenario_table(result)
     assert table.columns == ("series", "speed", "flight")

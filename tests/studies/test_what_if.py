@@ -16,7 +16,7 @@ from inference_econ.studies.settings import frontier_of, number, with_numbers
 from inference_econ.studies.what_if import Effect, WhatIf, slope, what_if
 from inference_econ.studies.what_if_inputs import chosen, inputs_of, ratios
 
-#: One chip without overheads, whose steps wait for memory alone: short prompts, long answers, no batch to speak of.
+#: One chip without overheads, whose steps only read memory: short prompts, long outputs, a small batch.
 BOUND: dict[str, Any] = {
     "assumptions": "ideal",
     "engine": "any",
@@ -45,7 +45,7 @@ def test_memory_bound_decode_is_in_proportion_to_bandwidth_and_price() -> None:
     speed = 0.99 * float(_front(Settings(model="llama_3_8b", hardware="h100_sxm", **BOUND)).tokens_per_second[-1])
     inputs = ["hbm_bandwidth", "price", "peak_bf16", "layers"]
     effects = _effects(what_if("llama_3_8b", "h100_sxm", inputs=inputs, speeds=speed, span=(0.9, 1.1), **BOUND))
-    # A token takes the bytes of weights and cache over the bandwidth: exactly -1 for the deployment that runs.
+    # The time per token is the bytes of weights and cache over the bandwidth: exactly -1 for the selected deployment.
     assert effects["hbm_bandwidth"].held_speed == pytest.approx(1.0, abs=1e-3)
     assert effects["hbm_bandwidth"].held_cost == pytest.approx(-1.0, abs=1e-3)
     assert effects["price"].cost() == pytest.approx(1.0, abs=1e-9)
@@ -74,7 +74,7 @@ def test_a_single_difference_is_a_step_where_the_slope_over_a_range_is_none() ->
     for value in (3.25e12, 3.35e12):
         front = _front(with_numbers(settings, {"hardware.hbm_bytes_per_second": value}))
         costs.append(float(front.dollars[np.flatnonzero(front.tokens_per_second >= 30)[0]]))
-    # Points of the frontier alone jump by what lies between two of them.
+    # Points of the frontier alone would jump by the distance of two of them.
     jump = math.log(costs[1] / costs[0]) / math.log(3.35 / 3.25)
     assert abs(jump - effect.cost()) > 0.1
     assert -1.0 < effect.cost() < -0.5 > effect.cost_of_layout()
@@ -227,7 +227,7 @@ def test_decode_steps_alone_are_varied_in_whole_instances() -> None:
     effects = _effects(answer)
     assert effects["price"].cost() == pytest.approx(1.0, abs=1e-9)
     assert effects["hbm_bandwidth"].cost() < -0.5 < 0.0 < effects["context"].cost() < effects["layers"].cost()
-    # The least cost of a speed is that of the frontier, but for what lies between two of its batches.
+    # The least cost of a speed is that of the frontier, except for interpolation between two batches.
     asked = Settings(model="llama_3_70b", hardware="h100_sxm", weights="fp8", decode_only=True, context=1000)
     front = frontier_of(asked)
     cheapest = front.cheapest(40.0)

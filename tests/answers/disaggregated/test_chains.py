@@ -17,7 +17,7 @@ from inference_econ.inputs import Requests
 from tests.asking import pools_of
 
 REQUESTS = Requests(16000, 300)
-#: Prompts as 'prefill' reads them.
+#: Prompts in the steps of 'prefill'.
 ALONE = ("assumptions.serving.prefill_chunk=0", "assumptions.host.handover=0 us")
 
 

@@ -389,7 +389,7 @@ def test_in_a_mesh_a_cache_takes_the_links_between_the_chips_of_both_pools() -> 
     )
     wired, pooled = both.transfer, free_of_it.transfer
     senders, receivers = both.prefill.cache_chips[:, None], both.decode.cache_chips[None, :]
-    # Each chip of the larger side has one link of 64 GB/s to a chip that has its part: 1 to 1 takes 1, 2 to 4 takes 4.
+    # Each chip of the larger side has one link of 64 GB/s to the chip with its part: 1 to 1 takes 1, 2 to 4 takes 4.
     links = np.broadcast_to(np.maximum(senders, receivers), wired.seconds.shape)
     assert wired.fast.all()
     assert wired.seconds == pytest.approx(both.bytes_per_prompt / (links * 64e9))
@@ -415,9 +415,9 @@ def test_decode_pools_run_the_rounds_of_a_service_that_speculates() -> None:
     series = rounds(service.setup, service.plans.column(service.states.batch), Speculation.of("ngram", 0.8, 3))
     best = series.best()
     assert both.decode.services.states.decode_seconds == pytest.approx(best.seconds)
-    # 1 + 0.8 + 0.64 + 0.512 tokens of a round that takes hardly longer, alone.
+    # A round gives 1 + 0.8 + 0.64 + 0.512 tokens and barely takes longer alone.
     assert plain.decode.step_seconds[:, 0] / both.decode.step_seconds[:, 0] == pytest.approx(2.952, rel=0.05)
-    # N-grams read no prompts, hold no memory and move nothing.
+    # N-grams prefill no prompts, use no memory and move no data.
     assert both.prefill.prefill_busy_seconds == pytest.approx(plain.prefill.prefill_busy_seconds)
     assert both.bytes_per_prompt == plain.bytes_per_prompt
     assert both.decode.services.slots == pytest.approx(plain.decode.services.slots)

@@ -104,7 +104,7 @@ def test_what_is_seen_is_that_of_the_group() -> None:
     own = every().decode.states.without_prompts(REQUESTS.decode_steps)
     for row, column in states(found):
         reader, readers, decoders = group(found, row, column)
-        # A whole batch, or what the instances that read feed.
+        # A full batch, or the rate of the prefill instances.
         most = FILLED * readers / busy_seconds(every(), reader, row) / decoders
         whole = own.requests_per_second[row, column] <= most * (1 + 1e-9)
         fewer = own.take(row).at(float(batch[row, column]))
@@ -116,7 +116,7 @@ def test_what_is_seen_is_that_of_the_group() -> None:
         )
         seen = chips[row, column], rate[row, column], concurrency[row, column], tpot[row, column]
         np.testing.assert_allclose(seen, expected, rtol=1e-7 if whole else 1e-3)
-        # As many decode as Little's law says.
+        # Little's law gives the number of requests in decode.
         assert rate[row, column] * REQUESTS.decode_steps * tpot[row, column] == pytest.approx(
             decoders * batch[row, column]
         )

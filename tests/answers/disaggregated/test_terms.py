@@ -105,7 +105,7 @@ def test_the_simulation_sees_what_both_sides_promise() -> None:
     # The analytical model of mixed steps is a fifth too short at this percentile; both meet the SLO.
     assert seen["ttft"]["p90"].value == pytest.approx(together.ttft_seconds["p90"], rel=0.3)
     assert seen["ttft"]["p90"].value <= 0.15
-    # Prompts in one server, whose first tokens are what comes to the others.
+    # Prompts in one server; their first tokens are the arrivals at the others.
     pair, rate = (0, 0), 0.97 * PrefillPools(both, DisaggregationTerms(targets)).most(0, 0, 1, 0.15)
     apart = load.pools_under_load(both, pair, (1, 2), rate)
     assert targets.first_violated(apart.load) is None

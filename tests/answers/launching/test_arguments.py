@@ -66,7 +66,8 @@ def test_turns_of_two_halves_are_started_where_they_were_priced(deepseek: Setup)
     sglang, vllm = _written("sglang", exchanging), _written("vllm", exchanging)
     assert (sglang["--moe-a2a-backend"], sglang["--enable-two-batch-overlap"]) == ("deepep", True)
     assert (vllm["--all2all-backend"], vllm["--enable-dbo"]) == ("deepep_high_throughput", True)
-    # No exchange, no turns priced, an engine without, and answers of one machine, which nothing hides behind.
+    # No all-to-all, no overlap in the price, an engine without it, and layouts of one machine, where overlap hides
+    # nothing.
     never = Setup.of("deepseek_v3", "h200_sxm", changes=["assumptions.network.two_batch_overlap=never"])
     for engine, service in (("sglang", _service(deepseek, 8, 1)), ("vllm", _service(never, 1, 8, ep=8))):
         assert not {"--enable-two-batch-overlap", "--enable-dbo"} & _written(engine, service).keys()

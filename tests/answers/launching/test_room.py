@@ -53,8 +53,8 @@ def test_by_default_the_limit_is_what_the_requests_need(worker: Service) -> None
 
 
 def test_the_cache_of_the_longest_request_is_that_of_a_published_failure() -> None:
-    # SemiAnalysisAI/InferenceX issue 1587: Kimi K2.5 in INT4 on eight H100, 262,144 tokens: 8.58 GiB of cache per GPU,
-    # more than was left; the latent is held whole by each of the eight, in eight bits.
+    # SemiAnalysisAI/InferenceX issue 1587: Kimi K2.5 in INT4 on eight H100, 262,144 tokens. The 8.58 GiB of cache per
+    # GPU exceed the free memory; each of the eight stores the full latent in eight bits.
     service = _service("kimi_k2_thinking", 8, 8000, 1000, "int4_g32", "fp8")
     needed = room(service, 262144, VLLM.launch.graph_bytes)
     assert needed.request / 2**30 == pytest.approx(8.58, abs=0.01)

@@ -34,7 +34,7 @@ def test_every_row_is_predicted() -> None:
     assert len(points("tokens/s")) == len(points("$/M")) == len(points("TPOT by rate")) == 56
     # A TTFT with queueing depends on the length of the run.
     assert len(points("TTFT")) == len(points("TTFT", "kept up")) == 20
-    # One server of those that kept up is predicted saturated: 7.7 of 10 requests/s were completed, 8.0 are predicted.
+    # One server that sustained its load is predicted saturated: 7.7 of 10 requests/s were completed, 8.0 are predicted.
     full = {point.id for point in points("TPOT by rate", "kept up")} - {point.id for point in points("TTFT")}
     (rate,) = [point for point in points("tokens/s", "kept up") if point.id in full]
     assert "Mixtral-8x7B-Instruct-v0.1 (float16), 2 x A100_80GB_PCIe, 10 requests/s" in rate.subject
@@ -47,7 +47,7 @@ def test_a_row_by_hand() -> None:
     tokens, cost = first["tokens/s, vllm, queue"], first["$/M, vllm, queue"]
     assert tokens.measured == pytest.approx(2899.07, abs=0.01)
     assert cost.measured == pytest.approx(0.35165, abs=1e-5)
-    # 3.67 dollars an hour over what is completed.
+    # 3.67 dollars per hour over the completed requests.
     assert cost.predicted == pytest.approx(3.67 / 3600 / (tokens.predicted or 0.0) * 1e6)
     assert first["TPOT by rate, vllm, queue"].measured == pytest.approx(79.72, abs=0.01)
     assert "Meta-Llama-3.1-8B-Instruct (float16), 1 x A100_80GB_PCIe, 100 requests/s" in tokens.subject

@@ -76,7 +76,7 @@ def test_weights_and_what_they_leave_are_the_usable_memory(points: dict[str, Com
     assert used is not None and free is not None
     share = catalog.assumptions("deployable").capacity.usable_memory
     assert used + free == pytest.approx(share * catalog.hardware("b200").hbm_bytes / 1e9, rel=1e-12)
-    # The document says about 80 and about 100.
+    # The document states about 80 and about 100.
     assert used == pytest.approx(80, rel=0.12)
     assert free == pytest.approx(100, rel=0.05)
 
@@ -85,7 +85,7 @@ def test_checkpoints_have_their_format(points: dict[str, ComparedPoint]) -> None
     for row, name in (("M0017", "deepseek_v3_nvfp4"), ("M0018", "deepseek_v3")):
         model = catalog.model(name)
         precision = Precision.of(model)
-        # Rows of a checkpoint whose attention, output projections included, is in 16 bits.
+        # Rows of a checkpoint with attention, output projections included, in 16 bits.
         precision = replace(precision, attention_output=precision.attention)
         assert points[row].predicted == pytest.approx(memory.weight_bytes(model, precision) / 1e9, rel=1e-12)
     assert "626.8 in units of 2^30" in points["M0018"].note

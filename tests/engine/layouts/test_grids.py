@@ -169,7 +169,7 @@ def test_pins_know_what_they_decide() -> None:
     assert pinned(tp=8, accelerators=24).size == 24
     assert pinned(tp=4, dp=3, ep=8).chips == 24
     assert Pins(dp=3, pp=2).groups == 6
-    # Layouts are given back as they come: in floats.
+    # Layouts are returned as given: as floats.
     layout = {"tp": 4.0, "dp": 2.0, "ep": 8.0}
     assert Pins(**layout) == Pins(tp=4, dp=2, ep=8)  # type: ignore[arg-type]
     assert Pins(**layout).chips == 8  # type: ignore[arg-type]

@@ -47,7 +47,7 @@ def test_domains_are_those_of_the_worst_group_chip_by_chip(
     stage = ranks * stride * blocks
     counted = _counted(ranks, stride, stage, link_domain)
     placed = float(domains_spanned(ranks, stride, stage, link_domain))
-    # No group that must cross is taken to lie inside; those that cut across others may touch domains too many.
+    # Groups that must cross domains are never assumed inside; groups that cut across others may span too many domains.
     assert placed <= _packed(ranks, stride, stage, link_domain) + 1
     assert (placed == 1) == (counted == 1)
     if stride == 1:

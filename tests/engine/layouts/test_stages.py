@@ -45,7 +45,7 @@ def test_what_is_offered() -> None:
 
 
 def test_a_step_of_61_layers_in_4_stages() -> None:
-    # Rows of layers take 64 / 61 of what they take without stages that wait; the output embedding does not.
+    # Rows of layers take 64 / 61 of their time without waiting stages; the output embedding does not.
     setup = Setup.of("deepseek_v3", "h200_sxm", assumptions="deployable", context=2000)
     even = replace(setup, assumptions=DEPLOYABLE.changed({"layout.pipeline_stages": "even"}))
     plan = replace(plan_of(8, pp=4, batch=256), ep=np.full(1, 8.0))
@@ -61,8 +61,8 @@ def test_a_step_of_61_layers_in_4_stages() -> None:
 
 
 def test_the_fullest_stage_says_what_fits() -> None:
-    # 126 layers in 4 stages: the fullest has 32, and all count like it;
-    # embeddings do not, 2 x 128,256 x 16,384 in 16 bits.
+    # 126 layers in 4 stages: the fullest has 32, which sets the time of all. Embeddings are separate: 2 x 128,256 x
+    # 16,384 in 16 bits.
     setup = Setup.of("llama_3_405b", "h100_sxm", weights="fp8", assumptions="deployable", context=2000)
     embeddings = 2 * 128_256 * 16_384 * 2.0
     layers = memory.weight_bytes(setup.model, setup.precision) - embeddings

@@ -52,7 +52,7 @@ def test_the_middle_of_a_chunk_reads_six_tenths_at_7000_tokens() -> None:
 
 
 @settings(max_examples=50, deadline=None)
-# Contexts that can be typed: none, or from 1e-15 on.
+# Valid contexts: zero, or from 1e-15 on.
 @given(st.just(0.0) | st.floats(1e-15, 5e4), st.floats(0, 2e4), st.integers(1, 8))
 def test_no_step_sees_more_than_a_chunk_or_than_there_is(context: float, spread: float, new_tokens: int) -> None:
     setup, plan = _setup(context, spread), plan_of(whole=False, new_tokens=new_tokens)

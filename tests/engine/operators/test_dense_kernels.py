@@ -48,7 +48,7 @@ def test_servers_reach_a_share_of_kernels_alone() -> None:
     _, alone = _rows(64.0)
     _, served = _rows(64.0, "chip.product_efficiency=0.8")
     assert served["qkv"].compute_seconds == pytest.approx(alone["qkv"].compute_seconds / 0.8)
-    # Attention and what is pointwise are no products.
+    # Attention and pointwise operators are not products.
     for name in ("attention", "norms"):
         if name in alone:
             assert served[name].seconds == alone[name].seconds

@@ -259,7 +259,7 @@ def _bounded(chip: str, batch: float, *, bound: bool | None = None) -> float:
 
 
 def test_a_dense_product_bounds_kernels_of_other_chips() -> None:
-    # Measured on L40S: 14 ms for 3.7 GB of weights, which take 3.7 ms at the bandwidth of the datasheet.
+    # Measured on L40S: 14 ms for 3.7 GB of weights, which need 3.7 ms at the datasheet bandwidth.
     assert _bounded("rtx_4090", 1, bound=False) > 2.0 * _bounded("rtx_4090", 1)
     # gpt-oss on A100, vLLM 0.11: the kernels of Hopper give the throughput of 1,000 requests within 20 %.
     assert _bounded("a100_sxm_80", 4, bound=False) > 1.3 * _bounded("a100_sxm_80", 4)

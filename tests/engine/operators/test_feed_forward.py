@@ -12,7 +12,7 @@ from tests.reading import scalar
 
 #: Dimensions of Qwen3 30B A3B.
 EXPERTS, ACTIVE = 128, 8
-#: Nothing but arithmetic and memory, without curves of kernels.
+#: Only arithmetic and memory, without kernel curves.
 _ALONE = ("experts.kernels={}", "network.collectives=free", "host.graph_launch=0 us")
 
 

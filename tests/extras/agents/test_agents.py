@@ -285,7 +285,7 @@ def test_pools_carry_agents_where_a_play_of_them_keeps_the_promises() -> None:
     assert (day.readers, day.writers) == ((math.ceil(readers / 10), readers), (math.ceil(writers / 10), writers))
     (said,) = day.sentences(1e6, RENTED, catalog.elasticity(), {}, 1)
     assert f"{day.readers[0]} to {readers} instances that prefill" in said and "'recommend --agents 100'" in said
-    # A stock that has no room for both kinds, or a day that costs no less, is no reason to say so.
+    # There is no note if the available GPUs cannot hold both kinds, or if the day is not cheaper.
     assert not day.sentences(1e6, RENTED, catalog.elasticity(), {best.service.setup.hardware.name: 1}, 1)
     assert not day.sentences(1.0, RENTED, catalog.elasticity(), {}, 1)
 
@@ -295,7 +295,7 @@ HELPERS = SessionSpec(
 )
 
 
-#: One way to pay: prices of one kind differ by nothing but chips.
+#: One pricing model: prices differ only by chip.
 RENTED: tuple[Way, ...] = ("on_demand",)
 
 
@@ -309,7 +309,7 @@ def test_questions_about_agents_choose_the_same_fleet(
     """``recommend``, ``price``, the comparison with API offers, and the fleet of a day select the same deployment."""
     monkeypatch.setattr(agent_play, "_LEAST", 300)
     work, kept = Agents("helpers", HELPERS), Targets(tpot_seconds=0.03, ttft_seconds=3.0)
-    # With few slots a fleet of some instances carries few agents; pools cannot be told theirs.
+    # With few slots, a fleet of some instances serves few agents; pools have no such limit.
     slots = 8 if arrangement == "both" else None
     setup, space = Setup.of(model, chip, engine="vllm"), Space(max_accelerators=2)
     offers = market(setup, work.requests, space, arrangement=arrangement, slots=slots)

@@ -40,7 +40,7 @@ from inference_econ.extras.closed_models.scenario_kinds import ObservedOffer, Pr
 from inference_econ.inputs import catalog
 
 USUAL = scenario_kinds.priors("usual")
-#: Shipped frontiers have three decimals of logarithms, and those of the same code differ in the last digits.
+#: Shipped frontiers have three decimals of logarithms, and results of the same code differ in the last digits.
 SHIPPED = 0.002
 SAMPLES = 512
 

@@ -79,7 +79,7 @@ def test_the_fleet_that_is_recommended_for_a_traffic_is_billed(arrangement: Arra
             bill["dollars_per_month"], rel=0.25
         )  # one of five GPUs
         if lot.pools is not None:
-            # The whole of pools is what its parts are.
+            # The total of pools is the sum of their parts.
             assert lot.fleet(lot.parts * lot.carried)[0] == lot.pools.rented
 
 

@@ -23,7 +23,7 @@ def test_answers_of_one_length_take_as_long_as_their_steps() -> None:
     (run,) = rollout([offer_of(isl="64", osl="800", pins=ONE_CHIP)], 1, prompts=100).runs
     reading = 100 * service.full_prefill_seconds(64.0)
     made = run.generation
-    # The first to be read write while the others are.
+    # The first prompts decode during the prefill of the others.
     assert made.seconds == pytest.approx(reading + 799 * float(service.step_seconds(100.0)), rel=0.02)
     assert (made.trajectories, made.prompt_tokens, made.answer_tokens) == (100.0, 6_400.0, 80_000.0)
     assert made.written_tokens == made.answer_tokens
@@ -86,7 +86,7 @@ def test_samples_of_a_prompt_are_read_once_and_stay_together() -> None:
 def test_a_batch_of_one_trajectory() -> None:
     (run,) = rollout([offer_of(isl="100", osl="1", pins=ONE_CHIP)], 1, prompts=1, finished=0.5).runs
     assert run.record()["busy_share"] == 1.0
-    # Chips that have nothing to do cost as much.
+    # Idle chips cost the same.
     (idle,) = rollout([offer_of(isl="100", osl="1", pins=ONE_CHIP)], 1_000_000_000, prompts=1).runs
     assert idle.generation.seconds == run.generation.seconds
     assert idle.dollars == pytest.approx(1e9 * run.dollars)

@@ -261,7 +261,7 @@ def test_copies_by_hand() -> None:
     latent = seconds("absorbed", 3000) - seconds("absorbed", 2000)
     assert grown - latent == pytest.approx(8 * 1000 * 2 * 128 * 576 * 2 / (0.75 * 1555e9), rel=0.02)
     unfused = seconds("absorbed_unfused", 3000) - seconds("absorbed_unfused", 2000)
-    # The latent again, scores in 16 bits ten times and in 32 twice, rotary keys of all heads written and read.
+    # The latent again, scores in 16 bits ten times and in 32 bits twice, rotary keys of all heads written and read.
     moved = 512 * 2 + 128 * (10 * 2 + 2 * 4) + 2 * 128 * 64 * 2
     assert unfused - latent == pytest.approx(8 * 1000 * moved / (0.75 * 1555e9), rel=0.02)
     assert 2 * 576 / 320 > 3

@@ -121,7 +121,7 @@ def test_the_fall_of_the_price_by_part_and_by_hand() -> None:
     speculating = draft.replace(hardware="paper/a100", weights="fp16", changes=start.changes)
     speeds, dollars = frontier_of(speculating).axes()
     alone = dollars[speeds >= 50].min() / first[1]
-    # Speculation alone saves more than after GQA: several tokens share a read of a large cache.
+    # Speculation alone saves more than after GQA, because several tokens share a read of a large cache.
     assert alone == pytest.approx(0.33, rel=0.05) and alone < 0.5 * parts["speculation"][1]
 
 

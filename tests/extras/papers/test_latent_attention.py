@@ -35,7 +35,7 @@ WEIGHTS = 5120 * (1536 + 576) + 1536 * 128 * 192 + 512 * 128 * 256 + 128 * 128 *
 
 #: Places of tables. Measurements come first, on two chips.
 NOTES, BY_CONTEXT, VERIFIED, BREAK_EVEN = 1, 3, 4, 5
-#: Changes that make the question a quick one.
+#: Changes that make the scenario fast.
 SMALL: dict[str, Any] = {"whole_step": None, "contexts": (256,), "batches": (1,), "drawn_batches": None}
 
 
@@ -165,7 +165,7 @@ def test_what_does_not_fit_is_not_timed(result: Result) -> None:
         batch, context = row.names
         assert isinstance(batch, int)
         assert isinstance(context, int)
-        # CD holds its cache, CC what it decompresses.
+        # CD stores its cache, CC the decompressed one.
         for value, kilobytes in zip(row.values[:3], (81.92, 81.92 + 1.152, 1.152), strict=True):
             fits = batch * context * kilobytes * 1e3 <= usable
             assert (value != "does not fit") is fits, (row.names, kilobytes)
@@ -261,7 +261,7 @@ def test_whole_steps_can_be_left_out_and_all_batches_drawn(asked: LatentVariants
 
 
 def test_a_variant_may_never_win(asked: LatentVariantsAsk, tmp_path: Path) -> None:
-    # A latent this narrow costs less as key and value of every head than what it decompresses to.
+    # For such a narrow latent, keys and values per head of the latent cost less than the decompressed ones.
     path = tmp_path / "narrow.yaml"
     text = catalog.locate("models", "deepseek_v2").read_text(encoding="utf-8")
     path.write_text(text.replace("kv_rank: 512", "kv_rank: 64"), encoding="utf-8")

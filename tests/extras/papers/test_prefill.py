@@ -20,9 +20,9 @@ from inference_econ.extras.papers.prefill import PrefillWays, prefill
 from inference_econ.extras.papers.prefill_page import PrefillPage
 from inference_econ.formulas import kv_runahead as formulas
 
-#: Sustained rates that the study of the publication takes, of 312 TFLOP/s; see scenarios/seeds/kv_runahead.yaml.
+#: Sustained rates in the publication's study, of 312 TFLOP/s; see scenarios/seeds/kv_runahead.yaml.
 MATMUL, ATTENTION, LINK = 166e12, 27e12, 300e9
-#: Its machine in the terms of this engine: kernels that compute masked scores, nothing launched, no shares of links.
+#: Its machine as assumptions: kernels that compute masked scores, no launches, no shares of links.
 PUBLISHED = (
     f"chip.math_efficiency={MATMUL / 312e12}",
     f"attention.math_efficiency={ATTENTION / 312e12}",
@@ -194,7 +194,7 @@ def test_what_a_prompt_costs() -> None:
 def test_prompts_that_are_read_together() -> None:
     alone, four = (prefill(Setup.of("llama_3_8b", "h100_sxm"), [4000], [4], batch=batch).rows[0] for batch in (1, 4))
     for name, way in four.ways.items():
-        # Weights are read and kernels launched once for all.
+        # All parts share the read of the weights and the kernel launches.
         assert 2.5 < way.seconds / alone.ways[name].seconds < 4.0
         if name != "chain":
             assert way.moved_bytes == pytest.approx(4 * alone.ways[name].moved_bytes, rel=1e-12)

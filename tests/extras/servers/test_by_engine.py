@@ -50,5 +50,5 @@ def test_shares_inside_of_intervals_and_their_widths_by_engine_and_generation() 
         "width": spread.width,
         "by_chance": by_chance(runs_of(rows)),
     }
-    # Series that no fact explains count apart: none of them is among these rows.
+    # Unexplained series are excluded: none of them is among these rows.
     assert "no fact explains" not in {line["which"] for line in record}

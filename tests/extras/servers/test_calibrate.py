@@ -101,7 +101,7 @@ def test_rows_that_are_not_reproduced_are_told(command: Command, data: Path) -> 
 def test_what_nothing_holds_is_written_without_an_error_of_forty_digits(
     command: Command, data: Path, tmp_path: Path
 ) -> None:
-    # No dense model has experts, so that nothing holds them without trust in the base.
+    # No dense model has experts, so only trust in the base constrains them.
     fitted = ("--fit", "chip.hbm_efficiency,experts.hbm_efficiency", "--prior", "inf", "-o", "mine.yaml")
     outcome = command("calibrate", data, *fitted)
     assert outcome.code == 0, outcome

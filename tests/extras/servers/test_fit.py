@@ -44,8 +44,8 @@ from inference_econ.extras.servers.prediction.predict import predict
 from inference_econ.inputs import Assumptions, Unlike, catalog, yaml_text
 from inference_econ.inputs.presets.assumptions import field_names
 
-#: No curve of kernels is known for products with these weights, nor for attention over such a cache, so that shares of
-#: the chip's peaks count.
+#: No kernel curve exists for products with these weights or attention with this cache, so shares of the chip's peaks
+#: apply.
 ROW = Measurement(
     id="a", dataset="mine", source="", engine="vllm", engine_version="", model="llama_3_70b", hardware="h100_sxm",
     accelerators=8, tp=8, dp=1, pp=1, ep=1, weights="int8", kv="int8", isl=1000.0, osl=200.0,
@@ -231,7 +231,7 @@ def test_rows_that_were_fitted_are_known(tmp_path: Path) -> None:
         assert was_fitted(other, behind) is False
     assert was_fitted(_rows()[0], calibration_behind(_base())) is False
     assert was_fitted(_rows()[0], behind.model_copy(update={"deployments": ""})) is None
-    # Another name alone changes no constant: it is as it was fitted.
+    # A new name changes no constant, so the errors of the fit remain.
     (tmp_path / "next.yaml").write_text(f"extends: {path}\nname: Next\n", encoding="utf-8")
     named = catalog.assumptions(str(tmp_path / "next.yaml"))
     assert named.calibration == behind
@@ -261,7 +261,7 @@ def test_a_fit_that_begins_with_another_has_seen_its_rows_too(tmp_path: Path) ->
         again = fit([replace(row, isl=999.0) for row in _rows()], ("chip.hbm_efficiency",), base)
         fitted_again = profile(again, {}, MINE)["calibration"]
         assert {deployment_key(row) for row in (*found.rows, *again.rows)} == set(fitted_again["deployments"].split())
-        # One group says no more about others than the base knows.
+        # One group has little weight against the base.
         mine = fitted_again["errors"]["model"]["tpot"]["quantiles"]
         before = known.errors["model"]["tpot"].quantiles
         assert mine[-1] - mine[0] >= before[-1] - before[0]
@@ -388,7 +388,7 @@ def test_intervals_come_from_the_errors_of_rows_left_out(tmp_path: Path) -> None
         ({"model": "qwen3_8b"}, {"traffic", "model"}, 5),
         ({"engine": "sglang"}, {"traffic", "version", "subject", "engine"}, 6),
         ({"engine": ""}, {"traffic", "version", "subject", "engine"}, 6),
-        # No errors are known without the chip: those that are known speak for it.
+        # Without the chip no errors are known, so the known ones apply.
         ({"hardware": "h100_nvl"}, {"traffic", "hardware"}, 1),
     ):
         subject = measured_subject(replace(_rows()[0], **{"engine_version": "0.9.1"} | change))

@@ -134,7 +134,7 @@ def test_an_interval_of_80_percent_holds_about_as_many() -> None:
         found = interval(1.0, profiles.for_hardware(row.hardware, row.engine), subjects=[measured_subject(row)])
         assert found is not None
         inside += found.low <= math.exp(-error) <= found.high
-    # Made from rows that a fit did not see, they are somewhat wide for those that it did.
+    # Since these come from rows outside the fit, they are somewhat wide for fitted rows.
     assert inside / len(rows) >= 0.7
     assert sum(
         bool(outside(measured_subject(row), profiles.for_hardware(row.hardware, row.engine))) for row in rows

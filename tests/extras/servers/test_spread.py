@@ -52,7 +52,8 @@ def test_a_profile_without_a_base_by_hand() -> None:
 
 
 def test_few_groups_lie_between_their_errors_and_those_of_the_base() -> None:
-    # Two groups of distances 0.2 x 2.94, a base of 0.1282 at 10 and 90 %: a third counts of the former's logarithm.
+    # Two groups of distances 0.2 x 2.94, and a base of 0.1282 at 10% and 90%: the groups have a third of the weight in
+    # logarithms.
     groups = [[np.array([-0.25, 0.25])], [np.array([-0.25, 0.25])]]
     assert own_share(2) == pytest.approx(1.0 / 3.0)
     quantiles = error_quantiles(groups, NORMAL)
@@ -92,7 +93,7 @@ def test_where_nothing_was_left_out_the_interval_of_the_base_moves_to_the_median
     assert no_narrower([[np.array([0.29, 0.3, 0.31])]], NORMAL) == pytest.approx(
         [0.3 + value for value in NORMAL], abs=1e-4
     )
-    # Errors that are larger than those of the base are not forgotten.
+    # Errors larger than those of the base remain.
     wide = no_narrower([[np.array([-0.5, 0.0, 0.5])]], NORMAL)
     assert wide is not None
     assert wide[LEVELS.index(0.9)] == pytest.approx(0.4)
@@ -154,7 +155,7 @@ def test_a_broken_run_moves_an_interval_by_its_rows_alone(seed: int, off: float,
 
 
 def test_misfits_that_are_many_are_held_by_none() -> None:
-    # A fifth of the rows: all others have to be held for 80 % of all.
+    # A fifth of the rows: the interval must cover all others to cover 80% of all.
     groups = _groups(np.random.default_rng(1), 8, 10, 0.1, 0.1)
     quantiles = error_quantiles([*groups, [np.full(20, 5.0)]])
     assert quantiles is not None

@@ -107,7 +107,7 @@ def test_a_server_as_predicted_is_inside(command: Command, kept: Callable[..., l
 
 
 def test_the_window_counts_not_the_mean_since_the_start(command: Command, kept: Callable[..., list[str]]) -> None:
-    # A thousand quick requests before, and a hundred of four times the time per token in the window.
+    # A thousand fast requests before, and a hundred with four times the time per token in the window.
     before, slow = page(1000), page(100, tpot=0.036)
     after = "\n".join(
         f"{a.rpartition(' ')[0]} {float(a.rpartition(' ')[2]) + float(b.rpartition(' ')[2])}" if " " in a else a

@@ -76,7 +76,7 @@ def test_an_interrupt_leaves_what_is_answered(whole: Path, begun: Path) -> None:
     with _work.waited_for(lambda _: None) as waiting:
         assert ie.sweep(study(), begun, progress=interrupted).missing == 1
     assert waiting.stopped == f"11 of 12 combinations in {begun}; the same command goes on"
-    with pytest.raises(KeyboardInterrupt):  # who calls from Python wants the interrupt
+    with pytest.raises(KeyboardInterrupt):  # Python callers need the interrupt
         ie.sweep(study(), begun.parent / "another", progress=interrupted)
     ie.sweep(study(), begun)
     pd.testing.assert_frame_equal(_every_row(begun), _every_row(whole))

@@ -12,7 +12,7 @@ from inference_econ.inputs import Scenario
 COMMON = {
     "model": "llama_3_8b", "hardware": "h100_sxm", "tp": 1, "dp": 1, "pp": 1, "assumptions": "profiles/hopper",
 }  # fmt: skip
-#: One deployment whose steps read memory and nothing else: its cost is price x bytes / bandwidth.
+#: One deployment whose steps only read memory: its cost is price x bytes / bandwidth.
 MEMORY_BOUND = {**COMMON, "assumptions": "ideal", "decode_only": True, "batch": 1, "context": 100}
 TWO: tuple[dict[str, Any], ...] = ({"label": "H100"}, {"label": "H200", "settings": {"hardware": "h200_sxm"}})
 

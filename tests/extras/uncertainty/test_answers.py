@@ -132,7 +132,7 @@ def test_slow_servers_shift_the_whole_curve() -> None:
     front = sure.series[0].present
     assert sure.fastest[:, 0].max() == pytest.approx(front.tokens_per_second[-1], rel=0.01)
     assert sure.fastest[:, 0].min() == pytest.approx(front.tokens_per_second[-1] / 2, rel=0.01)
-    # The most that nothing is as fast as in half of the samples is where the median ends.
+    # The median ends at the highest speed that half of the samples reach.
     median = sure.bands[1, :, 0]
     assert sure.speeds[np.isfinite(median)].max() == pytest.approx(front.tokens_per_second[-1] / 1.5, rel=0.05)
 

@@ -20,7 +20,7 @@ from tests.reading import tables
 LARGEST = 1_500_000
 FRONTIER = "frontier llama_3_8b h100_sxm --tp 1"
 POOLS = "recommend llama_3_8b h100_sxm --max-instance-gpus 1 --request-rate 5 --ttft 500 --disaggregated --any-group"
-#: A small question of every command that answers one.
+#: A small call of every command with a result.
 QUESTIONS: dict[str, str] = tables(Path(__file__))["QUESTIONS"]
 
 

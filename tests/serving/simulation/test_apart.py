@@ -62,7 +62,7 @@ def test_answers_are_read_again() -> None:
     apart = simulate_apart(_caching(), Writing(_caching(), 1, prompt_tokens=130.0), _sessions(), warm_up=0.2)
     second = apart.prompt_tokens == 160
     assert set(apart.found_tokens["HBM"][second]) == {100} and not apart.found_tokens["HBM"][~second].any()
-    # The last token of an answer is written when its cache is not there yet.
+    # The last token of an output is written before its cache arrives.
     assert set(together.found_tokens["HBM"][second]) == {130}
     for trace, found in ((apart, 100), (together, 130)):
         assert trace.tokens_read == 30 * (100 + 160 - found)

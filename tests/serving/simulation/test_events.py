@@ -82,7 +82,7 @@ def test_numbers_in_flight_do_not_depend_on_the_law_of_lengths(law: str, growth:
     step, slots = 1e-3, 200
     trace = simulate(decode_only(step, slots, growth * step), draw(20_000, 0.6, fixed(1), lengths, seed=4))
     batches = np.arange(1, slots + 1)
-    # The first token comes with the prefill, and a newcomer waits half a step: parts of a thousandth.
+    # The first token comes with the prefill, and a new request waits half a step: parts of a thousandth.
     expected = load(0.6, batches / (1000 * step * (1 + growth * (batches - 1))))
     assert trace.in_flight == pytest.approx(float(expected.in_flight), rel=0.06)
     np.testing.assert_allclose(trace.in_flight_shares[:6], expected.probabilities[:6], atol=0.015)
@@ -171,7 +171,7 @@ def test_chunks_know_what_is_cached() -> None:
 
 def test_a_prompt_that_only_has_room_for_a_part_takes_that_part_of_its_time() -> None:
     server = Server(StepTimes(always(1.0), lambda tokens, _: 1.0 + 0.1 * tokens), 3, policy="chunked", chunk=20)
-    # While 20 are read, two come: 15 tokens in 2.5 s, and 5 of 20 in a quarter of 3.0 s; then the rest of these.
+    # During 20 tokens, two prompts arrive: 15 tokens in 2.5 s, and 5 of 20 in a quarter of 3.0 s; then their rest.
     assert play(server, (0.0, 20, 1), (0.1, 15, 1), (0.1, 20, 1)) == [
         (3.0, 3.0, 0.0),
         (6.25, 6.25, 3.0),
@@ -189,7 +189,7 @@ def test_decoding_goes_on_while_the_host_launches_a_prompt() -> None:
 
 def test_prompts_of_a_step_share_its_launches_and_its_weights() -> None:
     server = Server(StepTimes(always(1.0), always(3.0), chip_seconds=always(1.0)), 4, policy="chunked", chunk=20)
-    # While the first is read in 3 s, four come.
+    # During the first prompt of 3 s, four arrive.
     five = ((0.0, 5, 1), *[(0.1, 5, 1)] * 4)
     assert play(server, *five)[-1][0] == 3.0 + 4.0
     assert play(replace(server, times=replace(server.times, together=lambda *_: 1.0)), *five)[-1][0] == 3.0 + 3.0
@@ -218,7 +218,7 @@ def test_groups_step_together() -> None:
     assert play(server, (0.0, 5, 1), (1.0, 5, 1))[1][0] == 3.0 + 3.0
     assert play(server, (0.0, 5, 1), *[(1.0, 5, 1)] * 2)[-1][0] == 3.0 + 4.0
     assert play(server, (0.0, 5, 1), *[(1.0, 5, 1)] * 3)[-1][0] == pytest.approx(3.0 + 7.0)
-    # The third comes while the first decodes: into its group whose turn it is, or into the idle one.
+    # The third arrives while the first decodes: into the next group in turn, or into the idle one.
     three = ((0.0, 5, 30), (1.0, 5, 1), (10.0, 5, 3))
     in_turn = replace(server, dealing="round_robin")
     for one, step in ((server, 1.2), (in_turn, 2.2)):
@@ -228,19 +228,19 @@ def test_groups_step_together() -> None:
     # between 2.2 s for them alone and 2.4 s for two in each, 2.3 s.
     assert play(server, (0.0, 5, 2), (100.0, 5, 1))[0][1] == pytest.approx(3.0 + 1.1)
     assert play(server, (0.0, 5, 3), (0.1, 5, 2), (0.2, 5, 2))[0][1] == pytest.approx(3.0 + 5.1 + 2.3)
-    # A step that decodes and reads saves what both read, at most what the prompt adds.
+    # A mixed step saves the shared reads, at most the prompt's additional time.
     saved = replace(server.times, saved_seconds=lambda batch, tokens: 0.5 * batch * tokens / 5)
     mixed = replace(server, times=saved)
     first, second = play(mixed, (0.0, 5, 3), (3.05, 5, 1))
     assert first[1] == second[0] + 0.0 == pytest.approx(3.0 + 1.1 + (1.1 + 3.0 - 0.5))
-    # Prompts that pause decoding are read one for each group.
+    # Prompts that pause decode are processed one per group.
     whole = replace(server, policy="prefill_first")
     assert play(whole, *[(0.0, 5, 1)] * 3)[-1][0] == pytest.approx(4.0 + 3.0)
 
 
 def test_a_newcomer_waits_for_the_steps_that_are_prepared() -> None:
     server = Server(StepTimes(always(1.0), per_token(0.1)), 2, policy="chunked", chunk=20, steps_ahead=1)
-    # An idle server has prepared none; the second finds the step to 5.0, and the next one is prepared.
+    # An idle server has prepared no step; the second request meets the step to 5.0, and the next one is prepared.
     assert play(server, (0.0, 30, 6), (4.5, 20, 2)) == [(3.0, 10.0, 0.0), (9.0, 10.0, 6.0)]
     assert play(replace(server, steps_ahead=0), (0.0, 30, 6), (4.5, 20, 2))[1] == (8.0, 9.0, 5.0)
     # Requests do not wait for steps that are no longer needed.
@@ -542,7 +542,7 @@ def test_who_was_let_in_last_is_read_again_when_memory_runs_out() -> None:
     trace = simulate(server, stream, warm_up=0.0, cool_down=0.0)
     assert trace.preemptions == 1
     assert first[1] < second[1]
-    # Nothing is lost but time: all tokens are written, and the first token stays where it was.
+    # Preemption only costs time: all tokens are written, and the first token does not move.
     assert trace.output_tokens.sum() == 12
     assert second[0] < first[1]
 

@@ -113,7 +113,7 @@ def test_a_shipped_server_by_hand() -> None:
     assert (one.accelerators, one.tp, one.dp, one.pp, one.ep) == (8, 8, 1, 1, 1)
     # Nominally 1024; InferenceX draws lengths between 0.8 and 1.0 of that.
     assert (one.isl, one.osl, one.load, one.concurrency) == (921.6, 921.6, "concurrency", 4.0)
-    assert one.weights is None  # as published: fp8 is what the model comes in
+    assert one.weights is None  # as published: the model is in fp8
     assert one.ttft_seconds == pytest.approx(0.2599114292766899, rel=1e-12)
     assert one.tpot_seconds == pytest.approx(0.01029225441516629, rel=1e-12)
     assert one.mean_context == pytest.approx(1382.4, rel=1e-12)

@@ -98,7 +98,7 @@ def test_a_run_with_hardly_any_load() -> None:
     trace, seconds = _played(service, 0.01, 20)
     assert np.median(trace.ttft) == pytest.approx(service.prefill_seconds)
     assert np.median(trace.tpot) == pytest.approx(service.states.decode_seconds[0], rel=1e-6)
-    # The last request arrives at the end of the expected time, and takes its own.
+    # The last request arrives at the end of the expected time, and its own latency follows.
     assert seconds == pytest.approx(20 / 0.01 + np.median(trace.e2e))
 
 

@@ -52,7 +52,7 @@ def test_rows_of_one_deployment_together_are_what_they_are_apart() -> None:
     assert [one.measurement.id for one in together] == ["1", "4", "64"]
     for one in together:
         (apart,) = predict([one.measurement], lambda _: _assumed())
-        # Steady states between those that are calculated are interpolated.
+        # Steady states are interpolated between calculated ones.
         assert one.tpot_seconds == pytest.approx(apart.tpot_seconds, rel=0.02)
         assert one.ttft_seconds == pytest.approx(apart.ttft_seconds, rel=0.02)
 
@@ -72,7 +72,7 @@ def test_a_mean_over_a_run_has_the_first_round_in_it() -> None:
     run: dict[str, Any] = {"spread": 0.2}
     long, short, one = (_ttft(statistic="mean", requests=requests, **run) for requests in (3200.0, 320.0, 32.0))
     assert long < short < one
-    # All of a run of one round come at once; the median of many rounds hardly knows of the first.
+    # All requests of a run of one round arrive at once; in a median over many rounds the first has little weight.
     assert one > 3.0 * _ttft(statistic="median", requests=3200.0, **run)
 
 
@@ -118,7 +118,7 @@ def _with(*changes: str, row: Measurement = ROW, **fields: Any) -> Prediction:
 def test_prompts_wait_for_the_steps_that_were_prepared() -> None:
     plain, ahead = _with(), _with("host.steps_ahead=2")
     assert ahead.ttft_seconds - plain.ttft_seconds == pytest.approx(2.0 * plain.tpot_seconds, rel=0.05)  # type: ignore[operator]
-    # Nothing is prepared for a server that has nothing to do.
+    # An idle server has prepared no step.
     assert _with("host.steps_ahead=2", concurrency=1.0).ttft_seconds == _with(concurrency=1.0).ttft_seconds
     assert _with("host.steps_ahead=2", synchronous=True).ttft_seconds == plain.ttft_seconds
 
@@ -170,7 +170,7 @@ def test_compiled_engines_launch_no_kernels_one_by_one() -> None:
 
 
 def test_requests_without_a_place_wait_before_their_first_token() -> None:
-    # 70 GB of weights on one H100 leave next to nothing for the cache.
+    # 70 GB of weights on one H100 leave almost no memory for the cache.
     crowded, roomy = _one(accelerators=2, tp=2, concurrency=400.0), _one(concurrency=400.0)
     assert crowded.ttft_seconds > 20.0 * roomy.ttft_seconds  # type: ignore[operator]
     more = _output(accelerators=2, tp=2, concurrency=800.0)
@@ -255,7 +255,7 @@ def test_without_a_layout_others_have_the_widest_one(load: str) -> None:
 
 
 def test_prompts_that_come_together_are_read_together() -> None:
-    # Short answers: nearly all time goes into prompts, 128 of which share a step.
+    # Short outputs: nearly all time is prefill, and 128 prompts share a step.
     assert _output(isl=64.0, osl=4.0, **FULL) > 15.0 * _output(isl=64.0, osl=4.0, concurrency=1.0)
 
 
@@ -382,7 +382,8 @@ def _told(row: Measurement = ROW, **changes: Any) -> tuple[str | None, float]:
 
 def test_rows_have_the_kernels_of_their_engine_and_version() -> None:
     assert _told(engine_version="0.15.1") == ("vllm 0.12.0", 512.0)
-    # Without a version and a date the newest; with a date what was out on it, or what was counted first.
+    # Without a version and a date, the newest kernels apply; with a date, the version of that day or the first with
+    # counts.
     assert _told()[0] == _told(engine_version="dev")[0] == "vllm 0.33.0"
     autumn, before = (Days(day, day) for day in (date(2025, 10, 29), date(2024, 5, 1)))
     assert _told(days=autumn)[0] == _told(engine_version="dev", days=autumn)[0] == "vllm 0.11.0"
@@ -391,11 +392,11 @@ def test_rows_have_the_kernels_of_their_engine_and_version() -> None:
     # The version in scripts precedes the date, and an explicit version precedes both.
     assert _told(days=autumn, ran="0.10.2")[0] == "vllm 0.10.2"
     assert _told(days=autumn, ran="0.10.2", engine_version="0.18.0")[0] == "vllm 0.18.0"
-    # A number of something around the engine: its date, and without one what was counted first.
+    # The version of a wrapper is ignored: the date applies, and without it the first version with counts.
     assert _told(engine="trtllm", engine_version="0.8.1.post1") == ("trtllm 0.21.0", 0.0)
     winter = Days(date(2026, 1, 7), date(2026, 1, 7))
     assert _told(engine="trtllm", engine_version="0.8.1.post1", days=winter) == ("trtllm 1.2.0", 0.0)
-    # Before that nothing is known, and nothing of others.
+    # Earlier versions and other engines have no counts.
     assert _told(engine_version="0.6.3", prefill_first=True) == ("trtllm", 0.0)
     assert _told(engine="lmdeploy") == ("trtllm", 512)
 

@@ -90,7 +90,7 @@ def test_nearly_every_shipped_row_is_predicted() -> None:
     found = shipped_servers().coverage()
     assert (found.read, found.mapped) == (5480, 5417)
     assert found.repeats + found.speculative + found.spoilt + found.plain == found.mapped
-    # SGLang with NVFP4 on B200, whose first prompts waited for kernels, six runs of TensorRT-LLM 1.3.0rc1 there, and a
+    # SGLang with NVFP4 on B200, whose first prompts waited for kernels; six runs of TensorRT-LLM 1.3.0rc1 there; and a
     # nightly build of vLLM with MiniMax.
     assert found.spoilt == 21 + 6 + 1
     assert found.repeats >= 400
@@ -142,7 +142,7 @@ def test_four_fifths_of_deployments_left_out_are_held_for_every_engine(
         slack = ONE / math.sqrt(len(groups))
         assert 0.75 - slack <= held <= 0.85 + slack, (engine, held)
         assert error_spreads.width(groups, base) < widest, engine
-    # Over all engines, whose runs are many, without slack.
+    # For all engines, which have many runs, without slack.
     shares = [(coverage(groups, base), joined(groups).size) for groups in enough.values()]
     assert 0.75 <= np.average([share for share, _ in shares], weights=[rows for _, rows in shares]) <= 0.87
 
@@ -218,7 +218,7 @@ def test_ttft_without_load_is_apart_from_ttft_under_load(tmp_path: Path) -> None
     assert (alone.measured(IDLE), alone.measured(LOADED)) == (0.05, None)
     assert (busy.measured(IDLE), busy.measured(LOADED)) == (None, 0.05)
     assert [one.rows for one in servers.scores(report.counted(), IDLE).values()] == [1]
-    # A row that cannot be predicted is what it says itself.
+    # A rejected row gives its own reason.
     assert replace(alone, skipped="no", prediction=None).idle
     assert not replace(busy, skipped="no", prediction=None).idle
 
@@ -358,7 +358,7 @@ def test_what_is_reached_stands_beside_the_aim(tmp_path: Path) -> None:
     rows: list[dict[str, object]] = [{"c": count, "tpot": 8 + count / 8} for count in (1, 2, 4, 8, 16, 32)]
     report = servers.servers([_serving(tmp_path / "mine.csv", *rows)])
     table = held_out.reached(report)
-    # The file is not one of InferenceX, and nothing in it says how many tokens came per second.
+    # The file is not one of InferenceX, and it has no tokens per second.
     assert [(row[0], row[1], row[-1]) for row in table.rows] == [("TTFT without load", "1", "0.200")]
     assert table.rows[0][2] == table.rows[0][3] != ""
     assert table.every_note[-1] == "6 of 6 usable rows are predicted."
@@ -564,7 +564,7 @@ def test_the_kept_document_is_that_of_these_parts() -> None:
     few = Servers("by hardware", tuple(_rows_of("poisson_load_a100")), ())
     made = document.document(few, [], [], "validation.png", "sh run.sh validate")
     title, *headings = [line for line in made.splitlines() if line.startswith("#")]
-    # Costs at a speed stand first, which take minutes: with levels and without; then times of given servers.
+    # Costs at a speed come first and take minutes, with and without corrections; then times of given servers.
     titles = [line for line in kept.splitlines() if line.startswith("#")]
     times = titles.index("## Times of given servers")
     assert titles[:2] == [title, "## Cost at a speed"]

@@ -66,7 +66,7 @@ def test_mixtral_of_mlperf_is_within_a_quarter(name: str) -> None:
     predicted = prediction.output_tokens_per_second_per_accelerator
     assert measured is not None
     assert predicted is not None
-    # Two of eight H200 are 26 and 29 % too quick.
+    # Predictions for two of eight H200 are 26% and 29% too fast.
     assert abs(math.log(predicted / measured)) < math.log(1.3 if name in ("T1519", "T1523") else 1.25)
 
 
