@@ -174,7 +174,7 @@ def test_what_nothing_keeps_is_answered_with_the_best() -> None:
 def test_what_nothing_keeps_says_which_promise_to_relax(
     targets: Targets, relaxed: list[str], helpless: list[str]
 ) -> None:
-    """Some deployment meets the suggested SLO, and none meets a third of it."""
+    """Some deployment meets the suggested SLO, and none meets one that is a third lower."""
     offer = OFFERS["dense"]()
     with pytest.raises(NothingFitsError) as caught:
         recommend([offer], 5.0, targets)
@@ -371,7 +371,7 @@ def test_pools_that_are_hardly_cheaper_are_no_choice() -> None:
     ],
 )
 def test_by_rate_and_by_chips_the_answers_agree(arrangement: Arrangement, targets: Targets, rate: float) -> None:
-    """The chips needed for a rate serve at least 90% of it, and 10% fewer chips serve little more."""
+    """The chips needed for a rate serve at least 90% of it, and 15% fewer chips serve at most 110%."""
     needed = recommend(candidates(arrangement), rate, targets)[0].accelerators
     first = most_traffic(candidates(arrangement), Means(accelerators=needed), targets)[0]
     assert first.replicas * first.load.requests_per_second >= 0.9 * rate

@@ -30,7 +30,7 @@ def _plans(tp: int, dp: int, ep: int, batch: object, pp: int = 1) -> Plans:
 
 @pytest.mark.parametrize(("model", "tp", "dp", "ep"), GROUPED)
 def test_a_prompt_alone_and_one_for_each_group(model: str, tp: int, dp: int, ep: int) -> None:
-    """The times are A + M / R and A + M; a plan with one group less of everything shared would leave A."""
+    """The times are A + M / R and A + M, with a group's own work A and shared work M of R groups."""
     asked, plan = _setup(model, 0.0), _plans(tp, dp, ep, 1.0)
     read = prefill(asked, plan, 2000.0)
     alone, full = float(read.seconds[0]), float(read.full_seconds[0]) * dp

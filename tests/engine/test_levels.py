@@ -52,7 +52,7 @@ def setup(version: str = "0.12.0", model: str = "llama_3_70b", chip: str = "h200
 
 
 def plans(*ranks: float) -> Plans:
-    """Return instances of several sizes with shared attention and 16 sequences."""
+    """Return plans with the given tensor-parallel degrees and 16 sequences."""
     tp = np.array(ranks)
     return Plans(tp, np.full(tp.shape, 16.0), np.ones(tp.shape), tp, np.ones(tp.shape), whole=True)
 
@@ -153,7 +153,7 @@ def test_what_all_models_have_counts_for_those_that_were_not_measured() -> None:
 
 
 def test_what_all_models_have_counts_beside_what_was_measured() -> None:
-    """Corrections of a model on a chip exclude the shared correction."""
+    """Corrections of a model on a chip exclude the shared correction, which is added."""
     speculating = shared("llama_3_70b", "fp8").for_role(speculates=True)
     assert speculating.measured_factor(plans(4), prefill=False) == pytest.approx(math.exp(0.4 + 0.25))
     assert speculating.levels is not None

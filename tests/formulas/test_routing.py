@@ -31,7 +31,7 @@ def play(replicas: int, routed: str, lifetime: float = np.inf, room: float = np.
     prompts = dealt = 0
 
     def leave(replica: int, conversation: int, until: float) -> int:
-        """Remove an entry and add its waiting time."""
+        """Remove an entry, add its stored tokens times seconds, and return its tokens."""
         nonlocal area
         since, size = kept[replica].pop(conversation)
         stored[replica] -= size

@@ -185,7 +185,7 @@ def _bad_number(case: Case, name: str, text: str) -> str:
 
 
 def _form(case: Case) -> str:
-    """Return the last output format in a command line, before any invalid one."""
+    """Return the output format of a command line; the last option applies."""
     pairs = dict(zip(case.line, case.line[1:], strict=False))
     return "csv" if "--csv" in case.line else pairs.get("--format", "table")
 

@@ -41,7 +41,7 @@ def test_others_can_be_named_or_given() -> None:
 
 
 def test_what_was_measured_has_three_parts(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    """A profile whose subjects had other parts gave a traceback on use."""
+    """A profile whose subjects have other parts is rejected; it once gave a traceback on use."""
     text = catalog.locate("assumptions", "profiles/hopper").read_text(encoding="utf-8")
     engine, chip, _ = catalog.assumptions("profiles/hopper").calibration.subjects[0].split(" / ")  # type: ignore[union-attr]
     (tmp_path / "mine.yaml").write_text(text.replace(f"{engine} / {chip} / ", f"{engine} / "), encoding="utf-8")

@@ -33,7 +33,7 @@ def test_any_data_read_back_equal(data: dict[str, Any]) -> None:
 
 
 def _tried(number: int, path: Path) -> object:
-    """Return whether a shipped file is in the sample; every third one is."""
+    """Return a shipped file as a parameter; two of three are marked as long tests."""
     return pytest.param(path, marks=[pytest.mark.long] if number % 3 else [], id=f"{path.parent.name}/{path.stem}")
 
 

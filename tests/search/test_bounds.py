@@ -71,7 +71,7 @@ def _frontier(setup: Setup, layouts: Layouts, speculation: Speculation | None) -
 
 
 def _check(setup: Setup, layouts: Layouts, speculation: Speculation | None = None) -> None:
-    """Compare searches with a table of bounds, with a first look at memory only, and without either."""
+    """Compare searches with a table of bounds, with memory limits only, and without bounds."""
     if not _bounds.hold(setup.assumptions):
         return
     with pytest.MonkeyPatch.context() as patch:

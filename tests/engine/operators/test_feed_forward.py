@@ -23,9 +23,7 @@ def _experts(spread: str, *, ep: int, batch: float, scv: float = 0.0, tile: int 
 
 
 def _simulated(ranks: int, tokens: int) -> tuple[float, float]:
-    """Return the distinct experts of the rank with most, and the tokens of the busiest rank over those of the mean
-    rank.
-    """
+    """Return the most distinct experts and the most tokens of a rank, each over the mean of the ranks."""
     draw, touched, routed = np.random.default_rng(11), [], []
     for _ in range(2000):
         chosen = np.stack([draw.permutation(EXPERTS)[:ACTIVE] for _ in range(tokens)])

@@ -74,7 +74,7 @@ def test_measured_servers_under_coding_agents(
 def test_measured_requests_of_one_agent(
     model: str, tp: int, prompt: int, new: int, reading: float, rest: float
 ) -> None:
-    """Reads take the same time; the remainder is CPU overhead, which grows with the full prompt.
+    """Compare the prefill time and the remainder, which is CPU overhead and grows with the full prompt.
 
     Requests of DeepSeek scatter: the second had 8% fewer tokens and took 17% less.
     """

@@ -240,7 +240,7 @@ def test_what_no_process_holds_is_said_of_the_largest_that_could_be() -> None:
 
 
 def _halved(chip: str, price: float) -> Setup:
-    """Return an ideal chip with half the rates and the price efficiency of an H100."""
+    """Return an ideal chip with half its rates, at a given price."""
     spec = Setup.of("llama_3_8b", chip, assumptions="ideal", price=price)
     flops = {dtype: rate / 2.0 for dtype, rate in spec.hardware.dense_flops_per_second.items()}
     rates = {"dense_flops_per_second": flops, "hbm_bytes_per_second": spec.hardware.hbm_bytes_per_second / 2.0}

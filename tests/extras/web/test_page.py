@@ -116,7 +116,7 @@ def test_panels_ask_of_the_recipe_that_was_chosen() -> None:
     [("", "mean:12.5"), ("30", "mean:12.5"), ("p95: 30 ms", "mean:12.5"), ("p95:15", "p95:15"), ("p95:", "p95:")],
 )
 def test_price_and_launch_keep_the_speed_that_was_chosen(typed: str, kept: str) -> None:
-    """The speed is the mean, as in frontiers; an SLO on the tail is checked separately."""
+    """The SLO is the mean of the selected speed, unless this speed may miss a percentile SLO."""
     point, address = {**TOGETHER, "tpot": "12.5"}, [("tpot", typed), ("request_rate", "5")]
     assert {_asked(question, address, point)["tpot"] for question in ("price", "recommend", "launch")} == {kept}
     assert "12.5" not in str(_asked("load", address, point).get("tpot", ""))
