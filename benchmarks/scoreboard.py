@@ -53,8 +53,8 @@ _SYSTEMS = {"b200": "b200_sxm", "gb200_nvl72": "gb200"}
 _FORMATS = {"bf16": "bfloat16", "fp16": "bfloat16"}
 #: Predictors without scores, with reasons.
 NOT_SCORED: Mapping[str, str] = {
-    "aisimulate": "its package (0.12.0 to 0.13.0) fetches a wheel from another package index during installation. "
-    "This index could not be reached. It is the successor of aiconfigurator, uses its tables, and simulates "
+    "aisimulate": "the package (0.12.0 to 0.13.0) fetches a wheel from another package index during installation. "
+    "This index could not be reached. aisimulate is the successor of aiconfigurator, uses its tables, and simulates "
     "schedulers step by step. Published errors are in [the "
     "validation](validation.md#what-other-tools-say-of-themselves).",
     "Vidur, LLMServingSim, BLIS, GenZ, LLMCompass": "have no package and were not tried. Their published errors are on "
