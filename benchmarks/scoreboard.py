@@ -53,8 +53,8 @@ _SYSTEMS = {"b200": "b200_sxm", "gb200_nvl72": "gb200"}
 _FORMATS = {"bf16": "bfloat16", "fp16": "bfloat16"}
 #: Predictors without scores, with reasons.
 NOT_SCORED: Mapping[str, str] = {
-    "aisimulate": "the package (0.12.0 to 0.13.0) fetches a wheel from another package index during installation, and "
-    "this index could not be reached. aisimulate is the successor of aiconfigurator, uses its tables, and simulates "
+    "aisimulate": "the package (0.12.0 to 0.13.0) fetches a wheel from another package index during installation. "
+    "This index could not be reached. aisimulate is the successor of aiconfigurator, uses its tables, and simulates "
     "schedulers step by step. Published errors are in [the "
     "validation](validation.md#what-other-tools-say-of-themselves).",
     "Vidur, LLMServingSim, BLIS, GenZ, LLMCompass": "have no package and were not tried. Their published errors are on "
@@ -189,7 +189,7 @@ def reason_of(error: Exception) -> str:
 
 def table(rows: Sequence[Measurement], answers: Mapping[str, Sequence[Answer]]) -> Iterator[str]:
     """Table lines by predictor, engine and chip generation, totals first."""
-    yield f"| engine | chips | predictor | rows asked | refused | {' | '.join(QUANTITIES.values())} |"
+    yield f"| engine | chips | predictor | rows | rejected | {' | '.join(QUANTITIES.values())} |"
     yield f"| {' | '.join(['---'] * (5 + len(QUANTITIES)))} |"
     groups = [(row.engine, profiles.generation_of(catalog.hardware(row.hardware)) or row.hardware) for row in rows]
     for group in (None, *sorted(set(groups))):
@@ -217,7 +217,7 @@ def refusals(answers: Mapping[str, Sequence[Answer]]) -> Iterator[str]:
     yield "| predictor | rows | reason |\n| --- | --- | --- |"
     for name, own in answers.items():
         for reason, count in Counter(answer.refused for answer in own if answer.refused).most_common():
-            yield f"| {name} | {count:,} | {reason} |"
+            yield f"| {name} | {count:,} | `{reason}` |"
 
 
 def page(rows: Sequence[Measurement], answers: Mapping[str, Sequence[Answer]], versions: str, day: str) -> str:
@@ -228,9 +228,9 @@ def page(rows: Sequence[Measurement], answers: Mapping[str, Sequence[Answer]], v
         HEAD.format(date=day, versions=versions).rstrip() + "\n",
         "## All rows\n",
         *table(rows, answers),
-        "\n## Rows that all of them answer\n",
+        "\n## Rows that all predictors accept\n",
         *table([rows[index] for index in all_answer], shared),
-        "\n## Refused\n",
+        "\n## Rejected rows\n",
         *refusals(answers),
         "\n## Not scored\n",
         *(f"- **{name}**: {reason}" for name, reason in NOT_SCORED.items()),

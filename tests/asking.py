@@ -1,4 +1,4 @@
-"""Questions with all settings side by side, as tests vary them: sorted into a setup, a space and pins."""
+"""Calls of the Python API with all settings as keywords, sorted into a setup, a space and fixed values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _setup(model: Any, hardware: Any, settings: dict[str, Any], grid: Any = "who
 
 
 def pinned(**degrees: Any) -> ie.Pins:
-    """Degrees that are given; all others are tried."""
+    """Return fixed degrees; all others are searched."""
     return ie.Pins(**{**dict.fromkeys(("tp", "dp", "pp"), "any"), **degrees})
 
 
@@ -45,25 +45,25 @@ def _space(settings: dict[str, Any]) -> ie.Space:
 
 
 def setup(model: Any, hardware: Any, context: float = 0.0, **settings: Any) -> ie.Setup:
-    """A setup; under the published study's assumptions if nothing else is said."""
+    """Return a setup, by default with the assumptions of the published study."""
     return ie.Setup.of(model, hardware, **{"assumptions": "paper", "context": context, **settings})
 
 
 def frontier(model: Any, hardware: Any, traffic: ie.Traffic, **settings: Any) -> ie.Frontier:
-    """Of decode steps alone, see :func:`inference_econ.decode_frontier`."""
+    """Call :func:`inference_econ.decode_frontier`."""
     space = _space(settings)
     return ie.decode_frontier(_setup(model, hardware, settings, space.grid), traffic, space, **settings)
 
 
 def explain(model: Any, hardware: Any, **settings: Any) -> ie.Explanation:
-    """See :func:`inference_econ.explain`."""
+    """Call :func:`inference_econ.explain`."""
     pins = pinned(**_taken(settings, _PINS))
     apart = _taken(settings, ("context",))
     return ie.explain(_setup(model, hardware, settings), pins, **apart, **settings)
 
 
 def assess(model: Any, hardware: Any, traffic: ie.Traffic, **settings: Any) -> ie.Assessment:
-    """See :func:`inference_econ.assess`."""
+    """Call :func:`inference_econ.assess`."""
     observed = _taken(settings, ("tokens_per_second", "accelerators", "utilization", "batch", "throughput"))
     pins = pinned(**_taken(settings, _PINS))
     made = _setup(model, hardware, settings)
@@ -73,13 +73,13 @@ def assess(model: Any, hardware: Any, traffic: ie.Traffic, **settings: Any) -> i
 def best_step_seconds(
     model: Any, hardware: Any, accelerators: Any, batch: Any, **settings: Any
 ) -> np.ma.MaskedArray[tuple[int, ...], np.dtype[np.float64]]:
-    """See :func:`inference_econ.best_step_seconds`; under the study's assumptions if nothing else is said."""
+    """Call :func:`inference_econ.best_step_seconds`, by default with the assumptions of the study."""
     made = _setup(model, hardware, {"assumptions": "paper", **_taken(settings, _SETUP)})
     return ie.best_step_seconds(made, accelerators, batch, **settings)
 
 
 def offer(model: Any, hardware: Any, requests: ie.Requests, **settings: Any) -> Services:
-    """See :func:`inference_econ.offer`; pins may come as such."""
+    """Call :func:`inference_econ.offer`; pins may be given as an object."""
     pins = settings.pop("pins", None)
     space = ie.Space(ie.Pins() if pins is None else pins, **_taken(settings, _SPACE))
     return ie.layouts(_setup(model, hardware, settings), requests, space, **settings)
@@ -88,13 +88,13 @@ def offer(model: Any, hardware: Any, requests: ie.Requests, **settings: Any) -> 
 def speculate(
     model: Any, hardware: Any, requests: ie.Requests, speculation: Speculation, **settings: Any
 ) -> Speculated:
-    """See :func:`inference_econ.answers.speculate.speculate`."""
+    """Call :func:`inference_econ.answers.speculate.speculate`."""
     pins = pinned(**_taken(settings, _PINS))
     return speculate_on(_setup(model, hardware, settings), requests, speculation, pins)
 
 
 def pools(model: Any, hardware: Any, requests: ie.Requests, **settings: Any) -> Pools:
-    """Pools of the layouts of a space; ``decode_on`` is other hardware for decoding."""
+    """Return pools of the layouts of a space; ``decode_on`` is other hardware for decode."""
     space, chosen = ie.Space(**_taken(settings, _SPACE)), _taken(settings, _SETUP)
     other, setup = settings.pop("decode_on", None), ie.Setup.of(model, hardware, **chosen)
     decode = setup if other is None else ie.Setup.of(model, other, **chosen)
@@ -110,7 +110,7 @@ def pools_of(
     speculation: Speculation | None = None,
     **settings: Any,
 ) -> Pools:
-    """Pools of the layouts that a space offers, see :func:`inference_econ.answers.disaggregated.pools.pools`."""
+    """Call :func:`inference_econ.answers.disaggregated.pools.pools` with the layouts of a space."""
     prompts, alone = requests.replace(osl=Length(values=(1.0,))), setup.for_role(apart=True)
     writing = alone if decode is None else decode.for_role(apart=True)
     reading = ie.layouts(alone, prompts, space, speculation)
@@ -119,5 +119,5 @@ def pools_of(
 
 
 def apart_frontier(found: Pools) -> ie.ServiceFrontier:
-    """The frontier of some pools alone."""
+    """Return the frontier of pools alone."""
     return service_frontier([Candidate(found.decode.services, SteadyPools(found))], ends=False)

@@ -1,4 +1,4 @@
-"""What every specification of a chart must be, as data."""
+"""Checks that every chart specification must pass."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import jsonschema
 
 from inference_econ.report import charts
 
-#: A report holds several charts and a megabyte of JavaScript in 1.5 MB.
+#: A report contains several charts and a megabyte of JavaScript in 1.5 MB.
 LARGEST = 300_000
 Spec = Mapping[str, Any]
 
@@ -25,7 +25,7 @@ def _schema() -> jsonschema.Draft7Validator:
 
 
 def sound(chart: charts.AnyChart) -> dict[str, Any]:
-    """The specification of a chart that is valid, whose fields are in its data, and whose numbers are numbers."""
+    """Return a chart's specification if it is valid, its fields are in its data, and its numbers are finite."""
     spec = charts.specification(chart)
     assert not [error.message[:200] for error in _schema().iter_errors(_without_layout(spec))]
     assert len(json.dumps(spec, allow_nan=False)) < LARGEST
@@ -35,14 +35,14 @@ def sound(chart: charts.AnyChart) -> dict[str, Any]:
 
 
 def _without_layout(spec: Spec) -> dict[str, Any]:
-    """A specification without how legends stand, which Vega-Lite hands to Vega and its schema does not know."""
+    """Remove the legend layout, which Vega-Lite passes to Vega and its schema does not include."""
     settings = {**spec["config"], "legend": {**spec["config"]["legend"]}}
     del settings["legend"]["layout"]
     return {**spec, "config": settings}
 
 
 def views(spec: Spec) -> Iterator[dict[str, Any]]:
-    """Every view with marks of its own."""
+    """Yield every view with its own marks."""
     for key in ("layer", "concat", "hconcat", "vconcat"):
         for part in spec.get(key, ()):
             yield from views({"data": spec.get("data"), **part})
@@ -51,13 +51,13 @@ def views(spec: Spec) -> Iterator[dict[str, Any]]:
 
 
 def rows_of(spec: Spec, view: Spec) -> Sequence[dict[str, Any]]:
-    """The data of a view."""
+    """Return the data of a view."""
     data = view["data"]
     return list(data["values"] if "values" in data else spec["datasets"][data["name"]])
 
 
 def encodings(view: Spec) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Channels of a view that show a field."""
+    """Return the channels of a view that show a field."""
     for channel, encoding in view.get("encoding", {}).items():
         for one in encoding if isinstance(encoding, list) else [encoding]:
             if "field" in one:
@@ -65,7 +65,7 @@ def encodings(view: Spec) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def hovering(view: Spec) -> set[str]:
-    """The fields that hovering over the marks of a view says."""
+    """Return the fields in the tooltip of a view's marks."""
     said = view.get("encoding", {}).get("tooltip", {})
     return set(re.findall(r'datum\)\["(.*?)"\]', said["value"]["expr"])) if "value" in said else set()
 
@@ -91,7 +91,7 @@ def _check_fields(view: Spec, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def legend(spec: Spec) -> set[str]:
-    """Every text that a legend shows."""
+    """Return every text of a legend."""
     return {
         text
         for view in views(spec)

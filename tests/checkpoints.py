@@ -1,4 +1,4 @@
-"""A small model that no family reads: its configuration, and tensors of a checkpoint beside it."""
+"""A small model without a supported family: its configuration and checkpoint tensors."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tests.reading import tables
 
 Shapes = dict[str, list[int]]
 CONFIG: dict[str, Any] = tables(Path(__file__))["CONFIG"]
-#: Of each layer: queries and output, keys and values, norms of queries and keys.
+#: Layer tensors: queries and output, keys and values, norms of queries and keys.
 ATTENTION = 2 * 64 * 128 + 2 * 64 * 32 + 2 * 16
-#: Of an expert, and of the dense first layer.
+#: Expert tensors, and those of the dense first layer.
 EXPERT, DENSE = 3 * 64 * 32, 3 * 64 * 96
 #: All of it: both embeddings, attention, one dense layer, two of experts with routers, two norms a layer and the last.
 TOTAL = 2 * 1000 * 64 + 3 * ATTENTION + DENSE + 2 * (4 * EXPERT + 4 * 64) + 7 * 64
 
 
 def tensors(stacked: bool = False) -> Shapes:
-    """A checkpoint with usual names, whose first layer is dense."""
+    """Return a checkpoint with usual names and a dense first layer."""
     shapes: Shapes = {"model.embed_tokens.weight": [1000, 64], "lm_head.weight": [1000, 64], "model.norm.weight": [64]}
     for layer in range(3):
         own: Shapes = {"q_proj": [128, 64], "k_proj": [32, 64], "v_proj": [32, 64], "o_proj": [64, 128]}
@@ -51,7 +51,7 @@ def folder(
     index_alone: bool = False,
     kind: str = "BF16",
 ) -> Path:
-    """A configuration with tensors of some shapes beside it: a header, or an index alone."""
+    """Write a configuration with tensors of given shapes: a header, or only an index."""
     config = {key: value for key, value in {**CONFIG, **changes}.items() if value is not None}
     (path / "config.json").write_text(json.dumps(config))
     header = json.dumps({name: {"dtype": kind, "shape": shape} for name, shape in shapes.items()}).encode()

@@ -1,4 +1,4 @@
-"""The command as a user runs it: through its entry point, errors and exit codes included."""
+"""Runs of the command through its entry point, with errors and exit codes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from inference_econ.requests import COMMANDS
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one run left behind."""
+    """Result of one run."""
 
     code: int
     out: str
@@ -23,12 +23,12 @@ class Outcome:
 
     @property
     def said(self) -> str:
-        """Words that were printed, however they are wrapped."""
+        """Return the printed words, independent of line breaks."""
         return " ".join(self.out.split())
 
     @property
     def warned(self) -> str:
-        """Words of the error stream, however they are wrapped."""
+        """Return the words of the error stream, independent of line breaks."""
         return " ".join(self.err.split())
 
 
@@ -36,13 +36,13 @@ Command = Callable[..., Outcome]
 
 
 def parsers() -> dict[str, Any]:
-    """The click command of each command, by what is typed."""
+    """Return the click command of each command by its name."""
     main: Any = importlib.import_module("inference_econ_cli.main")
     return {name: main.ClickCommand(row) for name, row in COMMANDS.items()}
 
 
 def record(command: Command, *arguments: object) -> dict[str, Any]:
-    """The record that a command prints without a remark."""
+    """Return the record that a command prints without notes."""
     outcome = command(*arguments, "--format", "json")
     assert (outcome.code, outcome.err) == (0, ""), outcome
     answer = json.loads(outcome.out)
@@ -51,7 +51,7 @@ def record(command: Command, *arguments: object) -> dict[str, Any]:
 
 
 def rows(command: Command, *arguments: object) -> list[dict[str, str]]:
-    """The rows that a command prints as CSV."""
+    """Return the rows that a command prints as CSV."""
     outcome = command(*arguments, "--csv")
     assert outcome.code == 0, outcome
     return list(csv.DictReader(io.StringIO(outcome.out)))

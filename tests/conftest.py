@@ -1,7 +1,7 @@
 """Tables of the tests, and fixtures that run commands.
 
-A parameter ``<file>_row`` runs a test once per row of ``fixtures/<file>.csv``. The mark ``rows`` runs one once per row
-of its table in the YAML file beside its module, whose first row names the parameters.
+A parameter ``<file>_row`` runs a test once per row of ``fixtures/<file>.csv``. The mark ``rows`` runs a test once per
+row of its table in the YAML file next to its module. The first row of the table names the parameters.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from tests import shared_runs
 from tests.commands import Command, Outcome
 from tests.reading import fixture_rows, tables
 
-# Machines may be busy: how long an example takes is no property of the code. Whether a change is good must not depend
-# on luck, so that the same examples are drawn every time; --hypothesis-profile random looks for others.
+# Machines may be busy, so the duration of an example is no property of the code. Tests draw fixed examples, so that
+# their result is reproducible; --hypothesis-profile random draws others.
 settings.register_profile("random", deadline=None)
 settings.register_profile("same", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("same")
 
 
-# Tests may replace parts of the package, and what they read of the catalog must not be kept for commands of the user.
+# Tests may replace parts of the package, so their catalog entries must not reach the user's cache.
 os.environ["XDG_CACHE_HOME"] = os.devnull
 
-#: What is computed once for all tests that name it, in one process.
+#: Values that are computed once for all tests that use them, in one process.
 _SHARED = "shipped_servers"
 
 
@@ -49,10 +49,10 @@ def _shares(path: Path) -> bool:
 
 
 class _Together(LoadFileScheduling):  # type: ignore[misc]
-    """Runs the tests of a file in one process, and in one as well all files that share predictions of all servers.
+    """Run the tests of a file in one process.
 
-    So do the files about the published study, which share its frontiers. Each golden page goes to the process that is
-    free.
+    Files that share predictions of all servers run in one process, and so do the files about the published study, which
+    share its frontiers. Each golden page runs in any free process.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -66,12 +66,12 @@ class _Together(LoadFileScheduling):  # type: ignore[misc]
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Together | None:
-    """Which tests run in one process, where ``--dist loadfile`` wants those of a file to."""
+    """Set which tests run in one process; ``--dist loadfile`` keeps the tests of a file together."""
     return _Together(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest in one process begins first; golden pages, which any process may take, come last."""
+    """Start the longest processes first; golden pages, which any process may run, come last."""
 
     def place(item: pytest.Item) -> int:
         if item.nodeid.startswith("tests/golden/"):
@@ -82,7 +82,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Keep thousands of collected tests out of what is looked through for garbage: a twentieth of all time."""
+    """Exclude the collected tests from garbage collection, which saves a twentieth of the time."""
     gc.freeze()
     gc.set_threshold(100_000)
 
@@ -101,14 +101,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _shared_catalog() -> Iterator[None]:
-    """Tests share entries of the catalog, which none of them changes: copies take a third of their time."""
+    """Share catalog entries between tests, which do not change them; copies take a third of the time."""
     with catalog.uncopied():
         yield
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _facts_once() -> Iterator[None]:
-    """Facts of shared engines at a version are validated once, as entries of the catalog are."""
+    """Validate facts of shared engines once per version, like catalog entries."""
     at, known = EngineSpec.at, dict[tuple[int, str | None], tuple[EngineSpec, EngineVersion]]()
 
     def once(engine: EngineSpec, version: str | None = None) -> EngineVersion:
@@ -123,7 +123,7 @@ def _facts_once() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def _shared_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Tests share simulations, a fifth of which several of them ask for; those of the event loop itself do not."""
+    """Share simulations between tests, except in tests of the event loop; a fifth of them is used several times."""
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "simulations"
     folder.mkdir(exist_ok=True)
@@ -133,7 +133,7 @@ def _shared_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-#: Folders whose tests are about options, forms and files: the number of simulated requests does not matter to them.
+#: Folders with tests of options, formats and files, which do not depend on the number of simulated requests.
 _SHORT_RUNS = (
     "tests/answers",
     "tests/cli",
@@ -163,7 +163,7 @@ def short_runs() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="module")
 def _short_runs_in_some_folders(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The same for answers that the tests of a file share."""
+    """Shorten simulations for results that the tests of a file share."""
     short = request.node.nodeid.startswith(_SHORT_RUNS) and "test_bounded" not in request.node.nodeid
     with _shortened() if short else nullcontext():
         yield
@@ -171,7 +171,7 @@ def _short_runs_in_some_folders(request: pytest.FixtureRequest) -> Iterator[None
 
 @cache
 def _start() -> Callable[[], None]:
-    """The function of the entry point; looking through all installed packages takes a tenth of a command."""
+    """Return the function of the entry point; a look-up of all installed packages takes a tenth of a command."""
     (entry,) = importlib.metadata.entry_points(group="console_scripts", name="inference-econ")
     start: Callable[[], None] = entry.load()
     return start
@@ -179,9 +179,9 @@ def _start() -> Callable[[], None]:
 
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
-    """Runs ``inference-econ`` with some arguments in an empty folder."""
+    """Run ``inference-econ`` with arguments in an empty folder."""
     start = _start()
-    # A process that ends keeps its garbage; this one goes on, and would keep that of each command.
+    # A command's process ends with its garbage. The test process continues and would accumulate it.
     monkeypatch.setattr(gc, "freeze", lambda: None)
     monkeypatch.setattr(gc, "set_threshold", lambda *_: None)
     monkeypatch.chdir(tmp_path)
@@ -203,7 +203,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 
 @pytest.fixture
 def refused(command: Command) -> Command:
-    """Runs a command that must fail: nothing on the output stream, one message, no traceback."""
+    """Run a command that must fail: no output, one message, no traceback."""
 
     def run(*arguments: object, code: int = 2) -> Outcome:
         outcome = command(*arguments)
@@ -218,7 +218,7 @@ def refused(command: Command) -> Command:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[[str], str]:
-    """Writes a scenario and gives its path."""
+    """Write a scenario and return its path."""
 
     def writing(text: str) -> str:
         path = tmp_path / "mine.yaml"

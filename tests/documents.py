@@ -1,4 +1,4 @@
-"""Reports read as the documents that they are."""
+"""Reports parsed as HTML documents."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 #: Attributes by which a browser loads something when it shows a page.
 _LOADING = ("src", "srcset", "data", "poster", "action", "background", "manifest", "ping")
-#: Elements whose ``href`` is loaded.
+#: Elements with a loaded ``href``.
 _LINKED = ("link", "base", "image", "use")
 
 
 @dataclass
 class _Reader(HTMLParser):
-    """Elements with their attributes and texts."""
+    """Collect elements with their attributes and texts."""
 
     open: list[tuple[str, dict[str, str | None], list[str]]] = field(default_factory=list)
     elements: list[tuple[str, dict[str, str | None], str]] = field(default_factory=list)
@@ -45,27 +45,27 @@ class _Reader(HTMLParser):
 
 @dataclass(frozen=True)
 class Document:
-    """A report."""
+    """Represent a report."""
 
     text: str
     elements: list[tuple[str, dict[str, str | None], str]]
 
     def all(self, tag: str, **attributes: str) -> list[tuple[dict[str, str | None], str]]:
-        """Elements of a tag with some attributes: their attributes and texts."""
+        """Return the attributes and texts of elements with a tag and some attributes."""
         wanted = {name.rstrip("_"): value for name, value in attributes.items()}
         return [(has, text) for name, has, text in self.elements if name == tag and wanted.items() <= has.items()]
 
     def texts(self, tag: str, **attributes: str) -> list[str]:
-        """The texts of such elements, without the space around them."""
+        """Return the texts of such elements, stripped."""
         return [" ".join(text.split()) for _, text in self.all(tag, **attributes)]
 
     def charts(self) -> list[dict[str, Any]]:
-        """Specifications of charts."""
+        """Return the specifications of charts."""
         scripts = [text for has, text in self.all("script", type="application/json") if has.get("id") != "themes"]
         return [json.loads(text) for text in scripts]
 
     def loaded(self) -> list[str]:
-        """What a browser would load to show it."""
+        """Return the addresses that a browser would load for the report."""
         return [
             f"{name} {attribute}={value}"
             for name, has, _ in self.elements
@@ -75,7 +75,7 @@ class Document:
 
 
 def read(path: Path) -> Document:
-    """A report from its file, whose elements are all closed in their order."""
+    """Read a report from its file; all its elements are closed in order."""
     text = path.read_text(encoding="utf-8")
     reader = _Reader()
     reader.feed(text)

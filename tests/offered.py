@@ -1,4 +1,4 @@
-"""Small offers that several tests share, each computed once."""
+"""Small sets of layouts that several tests share, each computed once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def offer_of(
     preset: str = "deployable",
     engine: str | None = None,
 ) -> Services:
-    """Every layout of a model on up to some chips, or the one that is pinned, at 2 dollars an hour."""
+    """Return every layout of a model on a limited number of chips, or a fixed one, at 2 dollars per hour."""
     pinned = Pins(**dict(pins))  # type: ignore[arg-type]
     return asking.offer(
         model,
@@ -52,7 +52,7 @@ def service_of(
     preset: str = "deployable",
     engine: str | None = None,
 ) -> Service:
-    """One layout as a service."""
+    """Return one layout as a service."""
     return offer_of(model, isl, osl, cached, pins, changes, preset=preset, engine=engine).service(0)
 
 
@@ -60,5 +60,5 @@ def service_of(
 def curves_of(
     asked: costs.Combination, assumptions: str | None, arrangement: Arrangement = "both"
 ) -> tuple[costs.Curves, ...]:
-    """Curves of the default frontier of a model on a chip."""
+    """Return curves of the default frontier of a model on a chip."""
     return tuple(costs.default_market(asked, assumptions, arrangement))

@@ -1,4 +1,4 @@
-"""Setups and plans of one layout, as tests of steps ask for them, and the rows of their operator table."""
+"""Setups and plans of one layout for tests of steps, and rows of their operator table."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from inference_econ.inputs import Precision, catalog
 def setup_of(
     model: str, chip: str, context: float = 0.0, *changes: str, preset: str = "deployable", weights: str | None = None
 ) -> Setup:
-    """A setup under changed assumptions of a preset, without engines, a price or the cache of a recipe."""
+    """Return a setup under changed assumptions of a preset, without engines, a price or the cache of a recipe."""
     spec, assumed = catalog.model(model), catalog.assumptions(preset, changes=changes)
     return Setup(spec, catalog.hardware(chip), Precision.of(spec, weights), context, assumed)
 
 
 def row_of(setup: Setup, plans: Plans, name: str) -> Operator:
-    """The first row of that name; blocks of a model have one each."""
+    """Return the first row of that name; each block of a model has one."""
     return next(row for row in setup.work(plans).operators if row.name == name)
 
 
 def plan_of(
     tp: float = 1, dp: float = 1, pp: float = 1, ep: float = 1, batch: float = 1, *, whole: bool = True, **further: Any
 ) -> Plans:
-    """One layout with some degrees, of an instance of ``tp x dp x pp`` accelerators."""
+    """Return one layout with some degrees, for an instance of ``tp x dp x pp`` accelerators."""
     one = np.ones(1)
     return Plans(one * tp * dp * pp, one * batch, one * pp, one * tp, one * ep, whole=whole, **further)

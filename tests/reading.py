@@ -1,4 +1,4 @@
-"""Reads what tests compare: rows of CSV text and of fixtures, and the numbers in plain data."""
+"""Readers of test data: rows of CSV text and of fixtures, and the numbers in plain data."""
 
 from __future__ import annotations
 
@@ -16,31 +16,33 @@ FIXTURES = Path(__file__).parent / "fixtures"
 
 
 def csv_rows(text: str) -> list[dict[str, str]]:
-    """Rows of CSV text, by column."""
+    """Return rows of CSV text, by column."""
     return list(csv.DictReader(io.StringIO(text)))
 
 
 @cache
 def fixture_rows(file: str) -> list[dict[str, str]]:
-    """Rows of ``fixtures/<file>.csv``, by column."""
+    """Return rows of ``fixtures/<file>.csv``, by column."""
     return csv_rows((FIXTURES / f"{file}.csv").read_text(encoding="utf-8"))
 
 
 @cache
 def fixture_table(file: str, key: str) -> dict[str, dict[str, str]]:
-    """The same by the value of a column, which tells them apart."""
+    """Return the same rows by the value of a unique column."""
     return {row[key]: row for row in fixture_rows(file)}
 
 
 @cache
 def tables(module: Path) -> Any:
-    """Data in the YAML file beside a module, by name; tables of tests marked ``rows`` begin with their parameters."""
+    """Return data in the YAML file next to a module, by name; tables of tests marked ``rows`` start with their
+    parameters.
+    """
     text = module.with_suffix(".yaml").read_text(encoding="utf-8")
     return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def numbers(value: object) -> Iterator[float]:
-    """All fractions in plain data, however deep."""
+    """Yield all fractions in plain data, at any depth."""
     if isinstance(value, dict):
         for item in value.values():
             yield from numbers(item)
@@ -52,5 +54,5 @@ def numbers(value: object) -> Iterator[float]:
 
 
 def scalar(value: object) -> float:
-    """The first element of an array, or the number itself."""
+    """Return the first element of an array, or the number itself."""
     return float(np.ravel(np.asarray(value, dtype=float))[0])

@@ -1,4 +1,4 @@
-"""Simulations that several tests need: each is run once for all processes of the tests, and kept in a folder."""
+"""Simulations that several tests need: each runs once for all test processes, and is stored in a folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LEAST_SECONDS = 0.03
 
 
 class _Content(pickle.Pickler):
-    """Writes all that a simulation depends on: functions with what they enclose, and tables without their caches."""
+    """Write all inputs of a simulation: functions with their closures, and tables without their caches."""
 
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, FunctionType):

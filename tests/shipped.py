@@ -10,5 +10,5 @@ from inference_econ.extras.servers.validation import servers
 
 @cache
 def shipped_servers() -> Servers:
-    """Under the assumptions that belong to each row."""
+    """Return predictions under the assumptions of each row."""
     return servers.servers(list(validation.SERVERS))

@@ -1,4 +1,4 @@
-"""Every kind of answer of the Python API, small enough to be asked for by several tests."""
+"""Small results of every kind of the Python API, for several tests."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ ANSWERS: dict[str, Callable[[], Shown]] = {
     "infer": lambda: ie.infer(ie.recorded_offers("qwen/qwen3-8b-04-28"), samples=300),
     "uncertainty": lambda: ie.uncertainty("llama_3_8b", "h100_sxm", {"price": PRICE}, max_instance_gpus=1),
 }
-#: Names of answers in records.toml, where they differ from names in Python.
+#: Names of results in records.toml that differ from names in Python.
 QUESTIONS = {
     "decode_frontier": "frontier",
     "most_traffic": "recommend",

@@ -63,8 +63,7 @@ def compared(lines: Sequence[NumberedRow], names: Sequence[str]) -> Compared:
             model = assumptions.for_chip(chip).network.collectives
             version = model.version if isinstance(model, inputs.NcclTree) else model.kind
             versions.setdefault(version, []).append(chip.family)
-        names_of = "; ".join(f"{version} ({', '.join(families)})" for version, families in versions.items())
-        meanings.append(f"Library versions of {name}, with the chips: {names_of}.")
+        meanings += [f"Library of {name} on {', '.join(chips)}: {version}." for version, chips in versions.items()]
     return points, meanings, [nccl.verdict()]
 
 

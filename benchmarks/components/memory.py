@@ -163,8 +163,8 @@ def _reasons(
         yield f"{gibi:.4g} in units of 2^30, which many tools use for file sizes"
     if item == "KV cache GPU memory":
         yield (
-            "ours is all memory beside weights and workspace; the source does not state the share for the cache, the "
-            "exchange buffers and the memory of CUDA graphs"
+            "ours is all memory except weights and workspace. The source does not divide it into cache, exchange "
+            "buffers and CUDA graphs"
         )
     if item in ("KV cache tokens", "available KV cache memory per GPU"):
         yield f"{deployment.free() * (1.0 - stated / predicted) / 2**30:+.1f} GiB on each chip"

@@ -143,5 +143,5 @@ def diagnosis(row: Measurement) -> str:
     if row.speculation == "unrecorded":
         doubts.append("speculation, which is not recorded")
     if row.load in ("concurrency", "rate"):
-        doubts.append("cached prompts, or fewer requests at a time than recorded")
+        doubts.append("cached prompts, or a lower concurrency than recorded")
     return f"not explained: look into {', '.join(doubts)}"

@@ -29,7 +29,7 @@ _KEYS: Mapping[str, Callable[[CostPoint], str]] = {
 }
 #: Column headings of a score.
 HEADS = (
-    *("servers", "compared", "answered/measured", "median error", "p90", "> 25 % dearer", "> 25 % cheaper"),
+    *("servers", "compared", "answered/measured", "median error", "p90", "> 25 % too high", "> 25 % too low"),
     *("out of reach", "in 80 % band", "its width", "median error, measured layouts", "own layouts"),
 )
 #: Explanation of the columns.

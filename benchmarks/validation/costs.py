@@ -345,7 +345,7 @@ STAGES: dict[str, Callable[[CostPoint], float | None]] = {
     "any engine: the answer": lambda point: point.predicted,
 }
 #: Predictions whose layout was measured, and others.
-_COVERED, _NOT_COVERED = "answers whose layout was measured", "answers that nobody measured"
+_COVERED, _NOT_COVERED = "answers whose layout was measured", "answers whose layout was not measured"
 
 
 def stages(points: Iterable[CostPoint]) -> dict[str, Stage]:

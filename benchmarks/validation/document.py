@@ -161,7 +161,7 @@ def _ours(report: servers.Servers) -> Table:
             if int(cells[0][0] or 0) >= held_out.ENOUGH:
                 lines.append((subset.title, subset.beside, quantity.title, *cells[0], *cells[1]))
     heads = ("rows", "mean absolute error", "median")
-    columns = ("here", "beside", "quantity", *heads, *(f"{head}, not fitted" for head in heads))
+    columns = ("here", "comparable with", "quantity", *heads, *(f"{head}, not fitted" for head in heads))
     return Table("", columns, tuple(lines))
 
 

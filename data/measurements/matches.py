@@ -20,7 +20,7 @@ _SAME_RUN = 0.01
 _MOST = 6
 _OPEN = "the numbers of workers are not recorded"
 #: Reason why a disaggregated row cannot be predicted.
-NO_RECIPE = f"{_OPEN}, and no recipe of InferenceX has this layout for this many requests at a time"
+NO_RECIPE = f"{_OPEN}, and no recipe of InferenceX has this layout for this concurrency"
 SEVERAL_RECIPES = f"{_OPEN}, and recipes of InferenceX with other pools have this layout for this many requests"
 SPECULATION = f"{_OPEN}; the recipes of InferenceX with this layout and this many requests speculate or do not"
 

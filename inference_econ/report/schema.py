@@ -6,7 +6,7 @@ import re
 import textwrap
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from inference_econ.errors import UnknownNameError
 from inference_econ.report.fields import ENDS, GIGABYTES, Field, glossary
-from inference_econ.report.page import Page, Table
+from inference_econ.report.page import Page, Table, listed
 
 #: JSON types by their names in the glossary; all other types are kinds of records.
 _TYPES: Mapping[str, str] = {
@@ -227,7 +227,7 @@ class FieldsPage(Page):
         answers = [f"- `{question}`: {_listed(question)}\n" for question in questions()]
         inside = [f"- `{kind}`: {_listed(kind)}\n" for kind in _kinds() if kind not in questions()]
         parts = [_FOR_PEOPLE, "\n## Results\n\n", *answers, "\n## Nested records\n\n", *inside]
-        return "".join([*parts, "\n## Fields\n\n", super().markdown()])
+        return "".join([*parts, "\n## Fields\n\n", "\n".join(map(_documented, self.tables()))])
 
     def _fields(self) -> list[Field]:
         """Return all fields, or the fields with the given name or column heading; the heading may lack its unit."""
@@ -269,4 +269,14 @@ def _headed(field: Field) -> str:
 
 
 def _listed(kind: str) -> str:
-    return ", ".join(f"{entry.name}{'~' * entry.ends}" for entry in entries(kind))
+    return ", ".join(f"`{entry.name}{'~' * entry.ends}`" for entry in entries(kind))
+
+
+def _documented(table: Table) -> str:
+    """Markdown of a table of fields and its notes, with names and headings as code."""
+    names = [column in ("field", "type", "in tables", "heading") for column in table.columns]
+    rows = tuple(
+        tuple(f"`{cell}`" if name and cell else cell for name, cell in zip(names, row, strict=True))
+        for row in table.rows
+    )
+    return replace(table, rows=rows).markdown() + listed(table.every_note)

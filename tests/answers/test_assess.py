@@ -1,4 +1,4 @@
-"""A measured deployment held against frontiers and the bound."""
+"""A measured deployment compared with frontiers and the lower bound."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def predicted_speed(batch: float, tp: int = 8, pp: int = 1) -> float:
 
 
 def test_from_a_utilisation_the_batch_follows() -> None:
-    # 15 % of 8 x 989.4 TFLOP/s is 1187 TFLOP/s; a token of 70.6e9 parameters is 2 x 69.5e9 flop without the input
+    # 15% of 8 x 989.4 TFLOP/s is 1187 TFLOP/s. A token of 70.6e9 parameters needs 2 x 69.5e9 FLOP without the input
     # embedding, and 500 tokens of context add 1.3e9: 8.46e3 tokens/s, 121 users at 70 tokens/s.
     point = assess(tokens_per_second=70, utilization=0.15).measured
     assert point.throughput == pytest.approx(0.15 * 8 * 989.4e12 / (2 * 69.5e9 + 1.3e9), rel=0.003)
@@ -82,7 +82,7 @@ def test_the_best_layout_is_taken_where_it_is_open() -> None:
     given = assess(tokens_per_second=40, batch=128, tp=8)
     assert given.predicted is not None
     assert given.predicted.layout["tp"] == 8
-    # Of what engines can start on eight chips, this is the best.
+    # This is the best layout that engines can start on eight chips.
     assert found.predicted.layout == given.predicted.layout
     unlike = assess(tokens_per_second=40, batch=128, engine="any").predicted
     assert unlike is not None
@@ -105,7 +105,7 @@ def test_parts_add_up_to_what_was_measured() -> None:
     assert labels == ["deployable, any size", "deployable, 8 GPUs", "ideal, 8 GPUs", "measured: 40 tokens/s, $3.46"]
     left = 1 / 40 - 1 / found.predicted.tokens_per_second_per_user
     assert found.unexplained_seconds == pytest.approx(left)
-    # With its own batch among those tried, the ideal step is the bound for the same chips and batch.
+    # If its own batch is tried, the ideal step is the bound for the same chips and batch.
     assert math.fsum(part.ideal_seconds for part in found.parts) == pytest.approx(found.ideal.on_it_seconds)
 
 
@@ -179,7 +179,7 @@ def test_input_that_cannot_be_is_refused(given: dict[str, Any], message: str) ->
 
 @pytest.mark.parametrize("speed", [20, 40, 80])
 def test_shares_of_the_gap_add_up(speed: float) -> None:
-    """Of a server that is quicker than predicted the unexplained time is a negative share."""
+    """A server that is faster than predicted has a negative unexplained share."""
     table = step_table(assess(tokens_per_second=speed, batch=64))
     assert table is not None
     *shares, whole = [int(row[-1]) for row in table.rows]
@@ -207,7 +207,7 @@ def test_the_prediction_is_the_steady_state_of_the_same_layout_and_load() -> Non
         (float(state.tpot_seconds), float(state.ttft_seconds))
     )
     assert point.requests_per_second == pytest.approx(float(state.requests_per_second))
-    # In flight from its arrival to its last token, by the measured time per token.
+    # A request is active from its arrival to its last token, by the measured time per token.
     assert found.measured.throughput == pytest.approx(200 * 32 / (float(state.ttft_seconds) + 199 / 50.0))
 
 
@@ -237,7 +237,7 @@ def test_lengths_in_a_traffic_ask_for_services_and_a_context_for_steps() -> None
 def test_useful_arithmetic_is_that_of_prompt_and_answer() -> None:
     setup = ie.Setup.of(*SUBJECT)
     both = useful_seconds(setup, REQUESTS)
-    # Two flop for each of 7.5e9 parameters without the input embedding, and those of attention, on 989.4 TFLOP/s.
+    # Two FLOP for each of 7.5e9 parameters without the input embedding, and those of attention, on 989.4 TFLOP/s.
     assert both == pytest.approx(2 * 7.5e9 * 1199 / 989.4e12, rel=0.06)
     cached = useful_seconds(setup, REQUESTS.replace(cached=500))
     assert cached == pytest.approx(both - 2 * 7.0e9 * 500 / 989.4e12, rel=0.03)

@@ -1,4 +1,4 @@
-"""Arrivals in crowds beside Poisson ones: what is assumed is said, and what others do, with numbers played."""
+"""Bursty arrivals compared with Poisson arrivals: the stated assumption, its alternatives, and simulated numbers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def crowds() -> Burstiness:
 def test_a_fleet_is_looked_at_nearly_full(crowds: Burstiness) -> None:
     assert crowds.requests_per_second == pytest.approx(0.8 * 3 * service().most_requests_per_second)
     assert (crowds.assumed_scv, crowds.other_scv) == (1.0, 10.0)
-    # Both are played, and each of three instances gets a third of the crowds.
+    # Both are simulated, and each of three instances gets a third of the bursts.
     assert crowds.assumed.played
     assert crowds.other.played
     assert (crowds.assumed.arrivals, crowds.other.arrivals) == (Gamma(1.0), Gamma(4.0))

@@ -1,4 +1,4 @@
-"""The speed that tokens are priced at where nothing is promised."""
+"""The speed at which tokens are priced without an SLO."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.offered import offer_of
 
 
 def test_it_is_the_median_of_the_offers_of_the_last_day() -> None:
-    """Second calculation: 21 speeds of Llama 3.1 8B on 2025-06-27; the single one of 2024 does not count."""
+    """Recompute the median from 21 speeds of Llama 3.1 8B on 2025-06-27; the single offer of 2024 is ignored."""
     speeds = [
         offer.tokens_per_second
         for offer in known_offers()
@@ -38,7 +38,7 @@ def test_other_formats_and_what_ifs_are_offered_under_the_name_of_the_model() ->
 
 @pytest.mark.parametrize("name", ["gpt_oss_120b", "gemma_2_9b", "llama_2_7b"])
 def test_without_three_offers_it_is_twenty(name: str) -> None:
-    """Gemma 2 9B has one offer, of a provider with chips of its own: 1,015 tokens/s."""
+    """Gemma 2 9B has one offer: 1,015 tokens/s, from a provider with its own chips."""
     usual = usual_speed(catalog.model(name))
     assert (usual.tokens_per_second, usual.source) == (20.0, "fewer than three API offers are recorded")
     assert usual.targets == Targets(tpot_seconds=0.05, tpot_percentile="mean")
@@ -64,7 +64,7 @@ def test_tokens_are_priced_at_that_speed_unless_something_else_is_promised() -> 
 
 @pytest.mark.parametrize("targets", [Targets(), Targets(tpot_seconds=0.05, percentile="mean"), None])
 def test_the_default_rate_is_four_fifths_of_an_instance_of_the_layout_that_is_chosen(targets: Targets | None) -> None:
-    """By hand: the layout, and 0.8 of the largest rate at which its steady states keep the promise."""
+    """The default rate is 0.8 of the largest rate at which the layout's steady states meet the SLO (by hand)."""
     layouts = offer_of(most=4)
     sheet = price(layouts, targets=targets)
     carried = sheet.load.requests_per_second / FILLED

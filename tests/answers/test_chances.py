@@ -1,4 +1,4 @@
-"""Promises that are kept with a probability: what is planned, and what is said of plans without a margin."""
+"""Plans that meet SLOs with a probability, and the statements about plans without a margin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one deployment does at numbers of concurrent requests."""
+"""One deployment at given concurrencies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def candidates() -> tuple[Candidate, ...]:
 
 
 def test_concurrent_requests_follow_from_rate_and_latency(candidates: tuple[Candidate, ...]) -> None:
-    """Little's law: requests in flight are the rate times the time that each of them takes."""
+    """Little's law: the concurrency equals the rate times the latency of a request."""
     rows = estimate(candidates, [1, 16, 200]).records()
     assert [row["concurrency"] for row in rows] == [1, 16, 200]
     for row in rows:
@@ -27,7 +27,7 @@ def test_concurrent_requests_follow_from_rate_and_latency(candidates: tuple[Cand
 
 
 def test_estimates_are_states_of_the_frontier(candidates: tuple[Candidate, ...]) -> None:
-    """The same layout has the same times in both at the same number of requests."""
+    """For one layout, both commands have equal times at equal concurrency."""
     found = estimate(candidates, [32])
     (candidate,) = candidates
     row = candidate.plans.accelerators.tolist().index(found.service.accelerators)

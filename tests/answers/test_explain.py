@@ -1,4 +1,4 @@
-"""One decode step of one deployment, taken apart."""
+"""One decode step of one deployment, split into its parts."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_what_takes_the_memory_of_an_accelerator() -> None:
     # Attention is cut over two ranks, and every pair has all of it; of 256 experts there are eight; a shared one is cut
     # like attention. A latent is copied by both ranks of a pair, which has 20 sequences.
     attention = model.parameter_parts()["attention"]
-    # What all heads share both ranks hold: from 7168 to 1536 + 512 + 64 in each of 61 layers.
+    # Both ranks store the shared projections: from 7168 to 1536 + 512 + 64 in each of 61 layers.
     down = 61 * 7168 * (1536 + 512 + 64)
     one_expert = 3 * 7168 * 2048
     assert held["attention"] == pytest.approx((down + (attention - down) / 2) * block, rel=1e-12)
@@ -120,7 +120,7 @@ def test_what_takes_the_memory_of_an_accelerator() -> None:
 
 def test_states_of_recurrent_layers_stand_apart_from_the_cache() -> None:
     found = asking.explain("qwen3_next_80b_a3b", "h100_sxm", tp=4, batch=32, context=32000)
-    # Two KV heads on four ranks: every one is held twice.
+    # Two KV heads on four ranks: every one is stored twice.
     assert found.held["kv_cache"] == pytest.approx(32 * 32000 * 12288 * 2 * 2 / 4)
     assert 32 * 20_054_016 * 2 / 4 < found.held["state"] <= 32 * 20_054_016 * 4 / 4
     prompt = asking.explain("qwen3_next_80b_a3b", "h100_sxm", tp=4, batch=1, prompt=4096)
@@ -128,7 +128,7 @@ def test_states_of_recurrent_layers_stand_apart_from_the_cache() -> None:
 
 
 def test_too_many_copies_of_experts_are_refused_with_how_many_fit() -> None:
-    # On 32 chips 256 experts take 657 GB, and every 32 copies, one for each chip, 82 GB more.
+    # On 32 chips, 256 experts need 657 GB, and every 32 copies, one per chip, need 82 GB more.
     def asked(copies: int, chips: int = 32) -> ie.Explanation:
         changes = [f"assumptions.experts.redundant={copies}"]
         return asking.explain("deepseek_v3", "h800_sxm", tp=1, dp=chips, ep=chips, batch=256, changes=changes)

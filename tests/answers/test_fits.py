@@ -1,4 +1,4 @@
-"""Whether a model fits a chip: the same capacity as everywhere, found by trying."""
+"""Fit of a model on a chip: the capacity check agrees with trial."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_the_longest_request_fits_and_a_longer_one_does_not() -> None:
     longest = pair.largest_context
     pinned = ie.Space(ie.Pins(tp=2))
     assert 30_000 < longest < 40_000
-    # By themselves, requests of that length are all answer and no spread.
+    # A single request of that length has one output token and no spread.
     at = fits(_setup(), ie.Requests(isl=longest - 1, osl=1), pinned)
     assert at.instances[0].service.slots == 1
     with pytest.raises(NothingFitsError):

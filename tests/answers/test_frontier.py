@@ -1,4 +1,4 @@
-"""One question from Python: frontiers, and seconds of a step in the fastest layout."""
+"""Frontiers and step times of the fastest layout in the Python API."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_best_step_seconds_refuses(changes: dict[str, object], message: str) -> 
 
 def test_a_buyer_who_cares_more_takes_a_faster_one() -> None:
     front = _small()
-    # A buyer who does not care for speed takes the cheapest; the more one cares, the faster.
+    # A buyer without a preference for speed selects the cheapest; a stronger preference selects a faster one.
     assert front.preferred(exponent=0.0) == front.cheapest()
     speeds = [front.preferred(exponent).tokens_per_second_per_user for exponent in (0.5, 1, 2, 3, 5, 9)]
     assert speeds == sorted(speeds)
@@ -122,7 +122,7 @@ def test_a_draft_model_helps_or_is_left_out() -> None:
     assert 1 <= float(fastest.layout["draft_tokens"]) <= 4
     assert fastest.parts["draft"] > 0
     hopeless = _small(**target, speculation=replace(speculation, acceptance=(0.0,)))
-    # The draft's weights take memory all the same.
+    # The draft's weights need memory in any case.
     assert hopeless.tokens_per_second[-1] == pytest.approx(without.tokens_per_second[-1], rel=1e-12)
 
 
@@ -176,6 +176,6 @@ def test_deepseek_v3_is_preferred_as_its_operators_lay_it_out(chip: str, most: i
     tp, dp, pp, ep, stage = (float(layout[name]) for name in ("tp", "dp", "pp", "ep", "stage"))
     assert ep == tp * dp == stage >= 32
     assert pp == 1
-    # Experts are spread over all chips of a stage, or over none of a small one.
+    # Experts are spread over all chips of a stage, or over none if the stage is small.
     spread = [point.layout["ep"] in (1, point.layout["stage"]) for point in front.points()]
     assert sum(spread) > 0.9 * len(spread)

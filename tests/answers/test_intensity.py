@@ -1,4 +1,4 @@
-"""Where a step turns from memory traffic to arithmetic: against closed forms and the rows that 'explain' shows."""
+"""The batch at which a step changes from memory-bound to compute-bound, against formulas and the rows of 'explain'."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_closed_form_is_that_of_the_formula(dense: Intensity) -> None:
 def test_a_product_turns_where_its_weights_and_activations_take_as_long_as_its_arithmetic(
     name: str, inner: int, columns: int
 ) -> None:
-    """2 b k n / C = (p k n + a b (k + n)) / B, of one chip: an oracle without the engine."""
+    """On one chip, 2 b k n / C = (p k n + a b (k + n)) / B: a second calculation without the engine."""
     setup = Setup.of("llama_3_8b", "h100_sxm", assumptions="ideal")
     byte_rate, peak = setup.hardware.hbm_bytes_per_second, setup.peaks["bf16"]
     per_token = 2.0 * inner * columns / peak - 2.0 * (inner + columns) / byte_rate
@@ -59,7 +59,7 @@ def test_one_less_is_bound_by_memory(dense: Intensity, name: str) -> None:
 
 
 def test_attention_never_does_arithmetic_enough(dense: Intensity) -> None:
-    """2 g / p: eight query heads for each KV head of 16 bits."""
+    """The intensity is 2 g / p: eight query heads per 16-bit KV head."""
     attention = _of(dense, "attention")
     assert attention.flop_per_byte == pytest.approx(np.full(dense.values.size, 8.0), rel=1e-9)
     assert (attention.turns_at, attention.bound) == (None, "memory")
@@ -67,7 +67,9 @@ def test_attention_never_does_arithmetic_enough(dense: Intensity) -> None:
 
 
 def test_the_layout_decides_the_intensity_of_latent_attention() -> None:
-    """2 h (2 r + q) over 2 (r + q) bytes, of the heads of a GPU; the note has both ends, whatever the layout."""
+    """The intensity is 2 h (2 r + q) over 2 (r + q) bytes for the heads of a GPU. The note states both ends for every
+    layout.
+    """
     setup, whole = Setup.of("deepseek_v3", "h200_sxm"), 128 * (2 * 512 + 64) / (512 + 64)
     for pins, heads in ((Pins(tp=8), 8), (Pins(dp=8), 1)):
         answer = intensity(setup, pins, over="context")
@@ -128,7 +130,7 @@ def test_a_value_is_the_step_that_explain_takes_apart(over: Axis) -> None:
 
 
 def test_a_long_context_turns_a_step_back_to_memory() -> None:
-    """What a large batch gains, caches take: at 512 sequences arithmetic is the limit of short contexts only."""
+    """Caches offset the gain of a large batch: at 512 sequences only short contexts are compute-bound."""
     answer = intensity(LLAMA, Pins(tp=8, batch=512), over="context", most=8192)
     assert (answer.step.bound, answer.room is not None) == ("memory", True)
     assert answer.step.turns_at is not None

@@ -1,4 +1,4 @@
-"""Sweeps of load: what is in their points, and how they are shown."""
+"""Load sweeps: the content of their points and their rendering."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_the_usual_layout_completes_most_per_chip() -> None:
     assert kept == ("the lowest cost per token at full load within the SLOs", len(offer))
     assert quick.states.tpot_seconds[0] <= 0.007
     assert usual_service([offer], Targets(e2e_seconds=60.0))[1] == kept
-    # Promises that nothing keeps leave the choice open: the sweep shows that none is kept.
+    # If no layout meets the SLOs, the usual layout is selected, and the sweep shows the missed SLOs.
     never, pick = usual_service([offer], Targets(tpot_seconds=1e-6))
     assert pick.rule.endswith(", because no layout meets the SLOs")
     assert never.accelerators == free.accelerators
@@ -113,13 +113,13 @@ def test_charts_of_latencies_and_cost() -> None:
     for known, more in zip(first.lines[:2], first.lines[2:], strict=True):
         assert all(later > sooner for sooner, later in zip(known.y, more.y, strict=True) if not math.isnan(later))
     assert each.lines[3].y[0] == pytest.approx(1e3 * others[0].tpot_seconds["p90"])
-    # What was played counts, as it does below the table.
+    # Simulated values replace analytical ones, as below the table.
     played = next(index for index, point in enumerate(shown) if point.simulated is not None)
     trace = shown[played].simulated
     assert trace is not None
     assert first.lines[1].y[played] == pytest.approx(1e3 * trace.summary()["ttft"]["p90"].value)
     assert list(cost.marks.values()) == [service_of().most_requests_per_second]
-    # Of the preset nobody knows errors.
+    # The preset has no known errors.
     assert all(line.band is None for line in first.lines)
 
 

@@ -1,4 +1,4 @@
-"""Capacity beyond the load, and loads that users state."""
+"""Capacity margins above the load, and loads that users state."""
 
 from __future__ import annotations
 

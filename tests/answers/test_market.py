@@ -1,4 +1,4 @@
-"""Who competes to serve: engines with their recipes, together and apart, and what closes the competition."""
+"""Candidate deployments: engines with their recipes, aggregated and disaggregated, and options that restrict them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SPACE = ie.Space(max_accelerators=2)
 
 
 def candidates(model: str = SMALL[0], hardware: str = SMALL[1], **settings: Any) -> tuple[Candidate, ...]:
-    """Of a question on few chips."""
+    """Return the candidate deployments of a request on a few chips."""
     apart = {name: settings.pop(name) for name in ("arrangement", "speculation", "slots", "among") if name in settings}
     requests, space = settings.pop("requests", REQUESTS), settings.pop("space", SPACE)
     return market(ie.Setup.of(model, hardware, **settings), requests, space, **apart)
@@ -32,7 +32,7 @@ def labels(*names: str, **settings: Any) -> list[str]:
 
 
 def able() -> tuple[ServingEngine, ...]:
-    """The engines that have the small model on its chip, in 16 bits."""
+    """Return the engines that support the small model in 16 bits on its chip."""
     setup = ie.Setup.of(*SMALL)
     return engines_for(setup.model, setup.hardware, setup.precision)
 
@@ -42,7 +42,7 @@ def engines(found: tuple[Candidate, ...]) -> set[str]:
 
 
 def test_every_practice_of_every_engine_competes_together_and_apart() -> None:
-    """Second calculation: the practices of each engine by themselves, whose cache is in 16 bits where none is said."""
+    """Compare with the recipes of each engine alone; a recipe without a cache format has a 16-bit cache."""
     setup = ie.Setup.of(*SMALL)
     expected = []
     for engine in able():
@@ -55,7 +55,7 @@ def test_every_practice_of_every_engine_competes_together_and_apart() -> None:
 
 
 def test_nobody_serves_as_the_mean_of_all_engines() -> None:
-    """Each engine has its own profile, and no candidate that of its chips."""
+    """Each engine has its own profile, and no candidate uses the profile of the GPU generation."""
     found = candidates()
     assert ie.Setup.of(*SMALL).assumptions.name == "profiles/hopper"
     profiles = {candidate.engine: candidate.setup.assumptions.name for candidate in found}
@@ -64,7 +64,7 @@ def test_nobody_serves_as_the_mean_of_all_engines() -> None:
 
 
 def test_recipes_give_the_cache_and_the_proposer() -> None:
-    """TensorRT-LLM's recipes on B200: a narrow cache without proposals, a wide one with EAGLE."""
+    """TensorRT-LLM's recipes on B200 have a narrow cache without speculation and a wide cache with EAGLE."""
     found = candidates("gpt_oss_120b", "b200", engine="trtllm", arrangement="aggregated", space=ie.Space(ie.Pins(tp=2)))
     assert [(candidate.setup.precision.kv, candidate.practice) for candidate in found] == [
         ("fp8", "fp8 cache"),
@@ -104,7 +104,7 @@ def test_engines_that_cannot_be_named(names: list[str], message: str) -> None:
 
 
 def test_an_engine_that_cannot_start_what_is_pinned_leaves_it_to_others() -> None:
-    """Experts on half of the ranks of attention groups: SGLang alone has that."""
+    """Only SGLang supports experts on half of the ranks of attention-DP groups."""
     space = ie.Space(ie.Pins(tp=2, dp=4, ep=2))
     assert engines(candidates("qwen3_235b_a22b", "h200_sxm", space=space)) == {"sglang 0.5.23"}
 
@@ -137,7 +137,7 @@ def test_any_layout_is_tried_under_every_profile() -> None:
     ]
 
 
-# What closes what is open
+# Options that restrict the candidates
 
 
 def test_what_ifs_of_assumptions_hold_under_every_profile() -> None:
@@ -147,7 +147,7 @@ def test_what_ifs_of_assumptions_hold_under_every_profile() -> None:
     )
     assert {candidate.engine for candidate in half} == {engine.label for engine in able()}
     assert {candidate.setup.assumptions.chip.product_efficiency for candidate in half} == {0.4}
-    # Steps of one request read the weights, and take longer.
+    # Steps of one request read the weights, so they are slower.
     for slow, quick in zip(half, usual, strict=True):
         assert slow.label == quick.label
         assert slow.metrics.tpot_seconds[0, 0] > 1.2 * quick.metrics.tpot_seconds[0, 0]
@@ -177,7 +177,7 @@ def test_no_candidate_has_facts_of_two_engines(assumptions: str | None, engine: 
         if practised.setup.engines
     }
     assert held == ({} if engine else {"sglang": 30, "trtllm": 50, "vllm": 0})
-    # Layouts of no engine are limited by the engine of their profile, and else by none.
+    # Without an engine, layouts are limited by the engine of their profile, if there is one.
     free = {practised.setup.held_steps for practised in recipes_to_try(setup) if not practised.setup.engines}
     bounds = {None: {0, 30, 50}, "deployable": {50}, "profiles/hopper": {0}}
     assert free == (bounds[assumptions] if engine else set())
@@ -204,7 +204,7 @@ def test_a_proposer_that_is_given_is_that_of_all() -> None:
     assert {candidate.speculation for candidate in candidates(speculation=proposer)} == {proposer}
     usual = list(recipes_to_try(ie.Setup.of(*SMALL)))
     assert {practised.speculation is None for practised in usual} == {True, False}
-    # Recipes that differ by their proposer alone are one candidate then.
+    # Recipes that differ only by speculation method are one candidate then.
     assert len(list(recipes_to_try(ie.Setup.of(*SMALL), None))) == len(able()) < len(usual)
 
 
@@ -249,7 +249,7 @@ def test_instances_stay_on_one_machine_that_holds_the_model() -> None:
 
 
 def test_a_model_of_several_machines_is_served_on_the_fewest() -> None:
-    """671 GB of weights on chips of 80 GB: two machines of eight."""
+    """Weights of 671 GB on chips of 80 GB need two machines of eight."""
     (both,) = candidates("deepseek_v3", engine="sglang", space=None, speculation=None, arrangement="aggregated")
     assert set(both.plans.accelerators.tolist()) == {16.0}
 
@@ -274,7 +274,7 @@ def test_pools_decode_as_layouts_that_are_asked_for_apart() -> None:
 @pytest.mark.parametrize(("model", "chip"), [("gpt_oss_120b", "b200"), ("qwen3_32b", "h100_sxm")])
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 def test_load_of_what_is_recommended_says_the_same(model: str, chip: str, engine: str) -> None:
-    """The cache is that of the recipe in both, without a word."""
+    """Both commands use the cache format of the recipe without an option."""
     setup, requests = ie.Setup.of(model, chip, engine=engine), ie.Requests(isl=2000, osl=500)
     usual = practices(engine, setup.model, setup.hardware)[0].kv or "bf16"
     assert setup.precision.kv == usual

@@ -1,4 +1,4 @@
-"""What some chips or a budget carry: the inverse of a recommendation."""
+"""The largest load of given chips or a budget, as the inverse of a recommendation."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def two(rent: Rent = "gpu") -> Pools:
 
 @cache
 def carried(means: Means) -> MostTraffic:
-    """The most that some means carry on small instances."""
+    """Return the largest load that the given chips or budget serve on small instances."""
     return most_traffic([small()], means, PROMISED)
 
 
@@ -95,7 +95,7 @@ def test_what_binds_is_what_a_little_more_would_break() -> None:
         best = most_traffic([small()], Means(2), targets)[0]
         assert best.binding == binding
         assert targets.first_violated(best.load) is None
-    # Without a promise nobody fills a server to the brim.
+    # Without an SLO, servers are loaded to 80% of capacity.
     assert best.load.utilization == pytest.approx(0.8, rel=1e-4)
 
 
@@ -115,7 +115,7 @@ def test_means_are_one_positive_number(means: tuple[int | None, float | None], m
 
 
 def test_power_is_as_many_chips_as_it_is_provisioned_for() -> None:
-    """1.2 x 1400 W each."""
+    """Each chip needs 1.2 x 1400 W."""
     by_chips, by_power = (carried(means) for means in (Means(4), Means(None, None, 8.3e3)))
     assert [choice.load for choice in by_power] == [choice.load for choice in by_chips]
     assert by_power.record()["means"] == {"accelerators": None, "dollars_per_hour": None, "provisioned_watts": 8.3e3}
@@ -125,7 +125,7 @@ def test_power_is_as_many_chips_as_it_is_provisioned_for() -> None:
     assert Means(None, None, 8.3e3).most_accelerators(capped.setup) == 6
 
 
-# Of two pools.
+# Two pools.
 
 
 def test_a_budget_buys_the_fleet_that_its_chips_carry() -> None:
@@ -138,7 +138,7 @@ def test_a_budget_buys_the_fleet_that_its_chips_carry() -> None:
 
 
 def test_power_of_two_pools_is_that_of_the_chips_of_each() -> None:
-    """An H100 takes up 1.68 kW of the facility, a B200 1.2 x (1000 + 780) W."""
+    """An H100 takes 1.68 kW of the facility, and a B200 takes 1.2 x (1000 + 780) W."""
     both = pools_of(_setup("gpu"), REQUESTS, Space(max_accelerators=2), decode=Setup.of("llama_3_8b", "b200"))
     terms = DisaggregationTerms(Targets(0.2, 0.02))
     best = budget.largest(both, Means(None, None, 12e3), terms)

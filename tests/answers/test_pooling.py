@@ -1,4 +1,4 @@
-"""Pools of two kinds of chips in the market: engine and cache of both, costs by hand, and what they compete with."""
+"""Pools of two kinds of chips: engine and cache of both, costs by hand, and their competitors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def setup(chip: str, price: float) -> ie.Setup:
 
 @cache
 def mixed(arrangement: Arrangement = "disaggregated") -> tuple[Candidate, ...]:
-    """Prompts on H100s of 2 dollars, answers on H200s of 5."""
+    """Return candidates with prefill on H100s at 2 dollars and decode on H200s at 5 dollars."""
     pooling = ie.Pooling(setup("h200_sxm", 5.0))
     return ie.candidates(setup("h100_sxm", 2.0), REQUESTS, SPACE, arrangement=arrangement, pooling=pooling)
 
@@ -53,7 +53,7 @@ def test_watts_are_those_of_both_chips() -> None:
     front = service_frontier(mixed())
     per_megawatt = front.tokens_per_second_per_megawatt
     assert per_megawatt is not None
-    # H100 and H200 take up as much power: a megawatt has as many of them at every ratio.
+    # H100 and H200 draw equal power, so a megawatt has the same number of chips at every ratio.
     per_chip = per_megawatt / front.tokens_per_second_per_accelerator
     assert per_chip == pytest.approx(np.full(len(front), per_chip[0]), rel=0.01)
 

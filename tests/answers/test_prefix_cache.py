@@ -1,4 +1,4 @@
-"""Prefix caches on tiers of memory: seconds, dollars, break-evens, and what conversations leave there."""
+"""KV-cache offload tiers: seconds, dollars, break-even points, and the tokens that conversations store."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_chips_that_share_a_cache_read_it_together() -> None:
     )
     rates = [one.readings[1].bytes_per_second for one in (alone, together, apart)]
     assert rates == pytest.approx([4 * 0.8 * 64e9, 8 * 0.8 * 64e9, 4 * 0.8 * 64e9])
-    # Only the half of the instance that reads has to wait.
+    # Only the prefill half of the instance has to wait.
     assert apart.readings[1].dollars_per_million == pytest.approx(alone.readings[1].dollars_per_million)
 
 
@@ -216,7 +216,7 @@ def test_links_to_hosts_are_one_way_and_slower_than_the_memory(name: str) -> Non
 
 
 def test_measured_copies_are_near_what_is_assumed() -> None:
-    """Host to device of Azure's benchmarks; the assumption is one number for all."""
+    """Compare host-to-device copies of Azure's benchmarks with the assumption, which is one number for all chips."""
     measured = {"h100_sxm": 51e9, "h200_sxm": 52e9, "a100_sxm_80": 26.28e9, "gb200_nvl72": 201e9}
     for name, rate in measured.items():
         link = catalog.hardware(name).host_link_bytes_per_second_one_way

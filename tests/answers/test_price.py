@@ -1,4 +1,4 @@
-"""Prices by kind of token: they add up to the bill, are linear in it, and idle time is paid for."""
+"""Prices by kind of token: they add up to the bill, are linear in it, and include idle time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ names = st.sampled_from(tuple(SERVICES))
 
 
 def at_price(service: Service, dollars: float) -> Service:
-    """The same at another price of a chip."""
+    """Return the same service at another chip price."""
     return replace(service, setup=replace(service.setup, price=dollars))
 
 
@@ -44,9 +44,9 @@ def test_costs_add_up_to_the_bill(name: str, share: float, dollars: float, repli
     tokens = sum(found.tokens_per_hour.values())
     assert found.dollars_per_million_tokens == pytest.approx(1e6 * found.dollars_per_hour / tokens, rel=1e-12)
     assert found.accelerators == replicas * service.accelerators
-    # Priced at its costs, a fleet earns what it costs.
+    # Priced at its costs, the fleet earns its costs.
     assert found.revenue_per_hour(found.average) == pytest.approx(found.dollars_per_hour, rel=1e-9)
-    # What is served: no more than arrives, nor than can be completed.
+    # The served rate is at most the arrival rate and the capacity.
     hourly = min(rate, replicas * service.most_requests_per_second) * 3600.0
     requests = service.requests
     counts = {"input": requests.new_tokens, "cached_input": requests.cached, "output": requests.osl.mean}
@@ -86,7 +86,7 @@ def test_cached_tokens_are_cheaper_than_new_ones_and_dearer_than_none() -> None:
     found = sheet(SERVICES["cached"](), 5.0)
     assert 0.0 < found.average["cached_input"] < 0.2 * found.average["input"]
     assert sheet(SERVICES["plain"](), 5.0).average["cached_input"] == 0.0
-    # A million output tokens take the machine longer than a million of a prompt.
+    # The machine needs more time for a million output tokens than for a million prompt tokens.
     assert found.average["output"] > found.average["input"]
 
 
@@ -98,7 +98,7 @@ def test_the_time_of_a_request_is_that_between_completions(name: str, in_flight:
     assert fresh + cached + output == pytest.approx(1.0 / float(service.at(in_flight).requests_per_second), rel=1e-9)
     state = service.at(in_flight)
     assert fresh + cached == pytest.approx(float(state.prefill_share / state.requests_per_second), rel=1e-6)
-    # Beside decoding and other prompts it takes less than by itself.
+    # Together with decode and other prompts, a prompt takes less time than alone.
     assert fresh + cached <= service.prefill_busy_seconds
 
 
@@ -126,7 +126,7 @@ def test_impossible_numbers_of_instances(replicas: int) -> None:
         price(offer_of(most=2), 1.0, replicas=replicas)
 
 
-# Of an owned chip
+# Owned chips
 
 
 def test_the_parts_are_those_of_the_formula_with_the_watts_of_the_file() -> None:

@@ -1,4 +1,4 @@
-"""Promises: each of its own percentile."""
+"""SLOs, each with its own percentile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cheapest deployment: against every layout and number of instances tried one by one."""
+"""The cheapest deployment, against every layout and number of instances tried one by one."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ percentiles = st.sampled_from(("mean", "p10", "p50", "p75", "p90", "p95", "p99.9
 
 
 def part_of(scv: float, replicas: int) -> Gamma:
-    """Arrivals at one of some instances that a stream is dealt to at random."""
+    """Return the arrivals at one of several instances that requests are randomly assigned to."""
     return Gamma(1.0 + (scv - 1.0) / replicas)
 
 
 def cheapest(found: Services, rate: float, targets: Targets, scv: float) -> float:
-    """Dollars per hour, by brute force; infinite if none of those tried keeps the promises."""
+    """Return dollars per hour by brute force; infinite if no tried deployment meets the SLOs."""
     best = math.inf
     for index in range(len(found)):
         service = found.service(index)
@@ -88,7 +88,7 @@ def test_the_choice_is_the_cheapest_of_all(
     if math.isinf(expected):
         assert choice.replicas > _MOST
         return
-    # Percentiles have steps of some per cent: six instances may keep by a hair what eight break.
+    # Percentiles change in steps of some percent: six instances may barely meet an SLO that eight miss.
     tighter = replace(targets, ttft_seconds=0.97 * targets.ttft_seconds, tpot_seconds=0.97 * targets.tpot_seconds)
     assert expected * (1 - 1e-9) <= choice.dollars_per_hour <= cheapest(found, requests, tighter, scv) * (1 + 1e-9)
     assert choice.fleet is None
@@ -96,7 +96,7 @@ def test_the_choice_is_the_cheapest_of_all(
 
 
 def keeps_its_promises(choice: Deployment, rate: float, targets: Targets, scv: float) -> None:
-    """Alone, and not with one instance less."""
+    """Return whether a choice meets the SLOs, and one instance less does not."""
     assert choice.load.requests_per_second == pytest.approx(rate / choice.replicas)
     assert targets.first_violated(choice.load) is None
     assert choice.accelerators == choice.replicas * choice.service.accelerators
@@ -140,11 +140,11 @@ def test_the_promised_rate_is_a_bound(name: str, tpot: float, percentile: str) -
     targets = Targets(tpot_seconds=limit, percentile=percentile)
     rates = promised_rates(found, targets)
     for index in range(len(found)):
-        # Groups of attention ranks that begin to hold prompts back are quicker than with fewer requests.
+        # Attention-DP groups that start to delay prefill are faster than with fewer requests.
         rising = bool(np.all(np.diff(found.states.tpot_seconds[index]) >= 0.0))
         if rates[index] > 0.0 and rising:
-            # Rates are read between two steady states; and where experts are read in tiles, steps grow in jumps, so
-            # that a load whose requests vary in number is up to two per cent quicker than as many as their mean.
+            # Rates are interpolated between two steady states. Experts are processed in tiles, so step times jump. A
+            # load with varying concurrency is therefore up to 2% faster than one at its mean.
             assert targets.first_violated(loaded(found.service(index), 1.03 * rates[index])) is not None
 
 
@@ -174,7 +174,7 @@ def test_what_nothing_keeps_is_answered_with_the_best() -> None:
 def test_what_nothing_keeps_says_which_promise_to_relax(
     targets: Targets, relaxed: list[str], helpless: list[str]
 ) -> None:
-    """What it says is kept by some deployment, and a third less by none."""
+    """Some deployment meets the suggested SLO, and none meets one that is a third lower."""
     offer = OFFERS["dense"]()
     with pytest.raises(NothingFitsError) as caught:
         recommend([offer], 5.0, targets)
@@ -189,7 +189,7 @@ def test_what_nothing_keeps_says_which_promise_to_relax(
 
 
 def test_requests_beyond_the_model_are_what_nothing_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At once: no promise that would do is looked for."""
+    """The command fails at once, without a search for a feasible SLO."""
     monkeypatch.delattr("inference_econ.answers.slo.relaxations")
     offers, targets = [offer_of(isl="150000", most=4)], Targets(0.1, 0.03)
     limit = r"these requests have 150,200 tokens, and Llama 3\.1 8B was made for 131,072 at most; give shorter ones"
@@ -222,7 +222,7 @@ def test_impossible_promises(arguments: Any, message: str) -> None:
 
 
 def test_a_load_that_is_played_needs_what_it_needs() -> None:
-    """Closed forms choose; where they are not proven, as many instances as the player says."""
+    """The analytical model selects; outside its validated range, the simulator sets the number of instances."""
     offer, targets = offer_of(isl="8000", osl="50", pins=(("tp", 1), ("dp", 1), ("pp", 1))), Targets(tpot_seconds=0.1)
     (closed,), (played,) = (recommend([offer], 20.0, targets, most=1, play=play) for play in (False, True))
     assert not closed.load.played
@@ -237,7 +237,10 @@ def test_a_load_that_is_played_needs_what_it_needs() -> None:
 
 
 def test_crowds_that_many_instances_share_are_not_the_crowds_of_each() -> None:
-    """As many as of Poisson arrivals, and a fifth more; where each had all of the burstiness it was several times."""
+    """The plan has at most a fifth more instances than for Poisson arrivals.
+
+    With the full burstiness at each instance it had several times that number.
+    """
     offer, targets = offer_of(isl="1000", osl="200", pins=(("tp", 1), ("dp", 1), ("pp", 1))), Targets(0.3, 0.03)
     rate = 30.0 * offer.service(0).most_requests_per_second
     (calm,), (bursty,) = (recommend([offer], rate, targets, arrival_scv=scv, most=1) for scv in (1.0, 10.0))
@@ -259,14 +262,14 @@ def test_what_is_proven_is_not_played() -> None:
 
 
 def test_no_more_layouts_are_played_than_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What would have to be played after them is not chosen."""
+    """Candidates that would be simulated after the limit are not selected."""
     monkeypatch.setattr("inference_econ.answers.deployments.aggregated._MOST_PLAYED", 1)
     offer = offer_of(isl="8000", osl="50", most=4)
     assert len(recommend([offer], 20.0, Targets(), play=False)) > 1
     assert len(recommend([offer], 20.0, Targets())) == 1
 
 
-# Of the whole market
+# All candidates
 
 
 REQUESTS, SPACE = Requests.build({"isl": 4000, "osl": 500}, origin="test"), ie.Space(max_accelerators=2, any_group=True)
@@ -274,13 +277,16 @@ REQUESTS, SPACE = Requests.build({"isl": 4000, "osl": 500}, origin="test"), ie.S
 
 @cache
 def candidates(arrangement: Arrangement = "both") -> tuple[Candidate, ...]:
-    """Two engines, together and apart."""
+    """Return the candidates of two engines, aggregated and disaggregated."""
     setup = ie.Setup.of("qwen3_32b", "h100_sxm", weights="fp8", engine=["sglang", "vllm"])
     return market(setup, REQUESTS, SPACE, arrangement=arrangement)
 
 
 def test_pools_and_instances_are_ranked_by_what_they_cost() -> None:
-    """The first is within 10 % of the cheapest candidate; disaggregated rows are 10 % cheaper than aggregated ones."""
+    """The first row is within 10% of the cheapest candidate.
+
+    Disaggregated rows are 10% cheaper than aggregated ones.
+    """
     targets, rate = Targets(1.0, 0.04), 40.0
     found = recommend(candidates(), rate, targets)
     costs = [choice.dollars_per_hour for choice in found]
@@ -296,7 +302,7 @@ def test_pools_and_instances_are_ranked_by_what_they_cost() -> None:
 
 
 def test_at_equal_cost_the_likelier_comes_first() -> None:
-    """Against the probability of each row, to the nearest 10%; then measured ones, and only then the quicker."""
+    """Rows are ordered by probability to the nearest 10%, then measured deployments, then speed."""
     targets = Targets(1.0, 0.04)
     for rate in (2.0, 8.0, 20.0):
         for arrangement in ("aggregated", "both"):
@@ -309,7 +315,7 @@ def test_at_equal_cost_the_likelier_comes_first() -> None:
 
 
 def test_pools_are_a_row_beside_likely_instances_if_they_save_a_tenth() -> None:
-    """Instances are likely to keep the SLO. Pools are a row if instances cost more than 10 % more."""
+    """Aggregated instances are likely to meet the SLO. Pools become a row if instances cost more than 10% more."""
     setup, requests = ie.Setup.of("qwen3_32b", "h200_sxm"), Requests.build({"isl": 2000, "osl": 500}, origin="test")
     offers, targets = market(setup, requests, ie.Space(max_accelerators=2, any_group=True)), Targets(1.0, 0.024)
     both = recommend([offer for offer in offers if offer.pools is None], 6.0, targets)
@@ -323,7 +329,9 @@ def test_pools_are_a_row_beside_likely_instances_if_they_save_a_tenth() -> None:
 
 
 def test_what_a_chip_does_is_the_same_whatever_else_competes() -> None:
-    """Pools of a dear chip are shown that are cheaper than its instances, though no cheaper than those of another."""
+    """Pools of an expensive chip are listed if they are cheaper than its aggregated instances, even if pools of another
+    chip are cheaper.
+    """
     targets, requests = Targets(tpot_seconds=0.025, tpot_percentile="mean"), Requests(2000, 500)
     setups = {chip: ie.Setup.of("llama_3_70b", chip, engine="trtllm", weights="fp8") for chip in ("b200", "h200_sxm")}
     chips = {chip: market(setup, requests) for chip, setup in setups.items()}
@@ -335,7 +343,7 @@ def test_what_a_chip_does_is_the_same_whatever_else_competes() -> None:
 
 
 def test_pools_are_below_their_limit_with_the_whole_of_their_machines() -> None:
-    """Six chips of MI300X are rented as eight, and cost as much."""
+    """Six MI300X chips are rented as eight and cost the same."""
     offers = market(
         ie.Setup.of("gpt_oss_120b", "mi300x", engine="sglang"), Requests(2000, 500), ie.Space(any_group=True),
         arrangement="disaggregated",
@@ -347,7 +355,7 @@ def test_pools_are_below_their_limit_with_the_whole_of_their_machines() -> None:
 
 
 def test_pools_that_are_hardly_cheaper_are_no_choice() -> None:
-    """With a single request now and then nobody needs a second instance, as pools have at least."""
+    """For rare single requests one instance is enough, and pools have at least two."""
     found = recommend(candidates(), 0.05, Targets(tpot_seconds=0.05))
     assert all(choice.fleet is None for choice in found)
     assert found[0].accelerators == 1
@@ -363,7 +371,7 @@ def test_pools_that_are_hardly_cheaper_are_no_choice() -> None:
     ],
 )
 def test_by_rate_and_by_chips_the_answers_agree(arrangement: Arrangement, targets: Targets, rate: float) -> None:
-    """As many chips as a rate needs carry nine tenths of it at least, and one tenth less of them not much more."""
+    """The chips needed for a rate serve at least 90% of it, and 15% fewer chips serve at most 110%."""
     needed = recommend(candidates(arrangement), rate, targets)[0].accelerators
     first = most_traffic(candidates(arrangement), Means(accelerators=needed), targets)[0]
     assert first.replicas * first.load.requests_per_second >= 0.9 * rate
@@ -380,7 +388,7 @@ def test_the_rate_of_a_number_of_chips_takes_no_more_chips(arrangement: Arrangem
 
 
 def test_no_fleet_is_cheaper_than_the_frontier_at_its_speed() -> None:
-    """Deployments for a rate have any number of instances, and groups of a frontier fill nodes (12 %)."""
+    """Deployments for a rate have any number of instances, and groups of a frontier fill nodes (12%)."""
     front = service_frontier(candidates())
     for index in range(0, len(front), 5):
         promised = Targets(tpot_seconds=front.tpot_seconds[index] * (1.0 + 1e-9), percentile="mean")
@@ -401,7 +409,7 @@ def test_what_is_recommended_is_what_is_priced(rate: float | None) -> None:
 
 
 def test_a_price_without_a_rate_is_near_the_cheapest_that_any_rate_has() -> None:
-    """Without a rate few instances serve: that costs up to twice as much."""
+    """Without a rate, the service has few instances, which costs up to twice the cheapest price."""
     targets = Targets(2.0, 0.012)
     costs = [
         price(candidates(), rate, targets=targets).dollars_per_million_output_tokens
@@ -428,7 +436,7 @@ def test_what_neither_keeps_is_said_of_instances_that_do_both() -> None:
         NothingFitsError, match=r"^no deployment keeps TTFT 0\.1 ms \(p90\), even with one req"
     ) as caught:
         recommend(candidates(), 5.0, Targets(ttft_seconds=1e-4))
-    # Of all engines together the best.
+    # The best of all engines.
     idle = [
         loaded(one, 1e-6) for each in candidates("aggregated") for one in map(each.services.service, range(len(each)))
     ]
@@ -438,7 +446,7 @@ def test_what_neither_keeps_is_said_of_instances_that_do_both() -> None:
 
 @pytest.mark.parametrize("seconds", [8.0, 12.0, 20.0, 40.0])
 def test_disaggregated_deployments_meet_an_e2e_slo(seconds: float) -> None:
-    """Their E2E percentile is at most the sum of those of both latencies, and a stricter SLO is never cheaper."""
+    """Their E2E percentile is at most the sum of both latency percentiles, and a stricter SLO is never cheaper."""
     pooled, targets = candidates("disaggregated"), Targets(e2e_seconds=seconds)
     best = recommend(pooled, 40.0, targets)[0]
     load = best.load
@@ -452,7 +460,7 @@ def test_disaggregated_deployments_meet_an_e2e_slo(seconds: float) -> None:
 
 
 def test_bounds_come_last_however_cheap_they_are() -> None:
-    """A TPU v7, which no server was fitted with, beside an H200 at twenty times its price."""
+    """Compare a TPU v7, which has no calibration data, with an H200 at twenty times its price."""
     offers = [
         candidate
         for chip, price in (("tpu_v7", 0.5), ("h200_sxm", 10.0))
@@ -467,7 +475,7 @@ def test_bounds_come_last_however_cheap_they_are() -> None:
 
 
 def test_bursty_plans_have_no_more_instances_than_the_simulation_needs() -> None:
-    """As many instances of four chips as keep the SLOs when they are played, and one less does not."""
+    """The plan has the smallest number of four-chip instances that meets the SLOs in the simulation."""
     setup = ie.Setup.of("llama_3_70b", "h200_sxm", weights="fp8", kv="fp8", engine="vllm")
     layouts = ie.layouts(setup, Requests.build({"isl": 8000, "osl": 500}, origin="test"), ie.Space(ie.Pins(tp=4)))
     targets = Targets(2.0, 0.05)

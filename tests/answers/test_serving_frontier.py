@@ -1,4 +1,4 @@
-"""The frontier of services: nothing beats its points, and what each metric means."""
+"""The frontier of services: its points are Pareto-optimal, and its metrics are defined."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def front_of(name: str = "dense") -> ServiceFrontier:
 
 
 def frontier_of(layouts: Services, promises: ie.Targets | None = None) -> ServiceFrontier:
-    """Of a single setup, with all that nobody sells."""
+    """Return the frontier of one setup, without the filter for speeds that no provider sells."""
     return service_frontier([Candidate(layouts)], promises, ends=False)
 
 
@@ -71,7 +71,7 @@ def test_points_are_ordered_and_none_beats_another(name: str) -> None:
 
 
 def test_no_point_is_dearer_than_a_quicker_one_where_pools_compete() -> None:
-    """Pools have to be noticeably cheaper, and then beat every slower point that is dearer, by however little."""
+    """Pools must be noticeably cheaper; then they replace every slower point that is more expensive by any amount."""
     setup = ie.Setup.of("llama_3_70b", "h200_sxm", weights="fp8", engine="trtllm")
     front = ie.frontier(setup, ie.Traffic(isl=1024, osl=1024))
     apart = {front.candidates[number].pools is not None for number in front.which.tolist()}
@@ -88,7 +88,7 @@ def test_a_point_is_the_steady_state_of_its_layout(name: str) -> None:
         plan, row = front.plan(index), front.rows[[index]]
         again = steady(found.setup, plan, found.requests)
         if found.crowding is not None:
-            # Where memory is full, some prompts are read again.
+            # With a full memory, some prompts are recomputed.
             more = found.crowding.take(row).read_again(np.reshape(plan.batch, (1, 1)))
             again = again.reading_again(more[0])
         assert front.tpot_seconds[index] == pytest.approx(float(again.tpot_seconds[0]))
@@ -98,7 +98,7 @@ def test_a_point_is_the_steady_state_of_its_layout(name: str) -> None:
 
 
 def test_metrics_by_hand() -> None:
-    """2 dollars an hour, 700 W, 1000 and 200 tokens."""
+    """Check the metrics at 2 dollars per hour, 700 W, and 1000 and 200 tokens (by hand)."""
     front = front_of()
     chips, rate = front.accelerators, front.requests_per_second
     np.testing.assert_allclose(front.tokens_per_second, 1.0 / front.tpot_seconds)
@@ -116,7 +116,7 @@ def test_metrics_by_hand() -> None:
 
 
 def test_interference_of_prefill_is_in_the_speed() -> None:
-    """Longer prompts slow users down at the same cost per token, though a step is nearly as long."""
+    """Longer prompts slow users down at the same cost per token, although the step time barely changes."""
     short, long = (offer_of(isl=isl, osl="500", most=2) for isl in ("100", "4000"))
     fronts = [frontier_of(offer) for offer in (short, long)]
     at_cost = [float(np.interp(1.0, front.dollars, front.tokens_per_second)) for front in fronts]
@@ -197,18 +197,18 @@ def test_what_would_have_to_be_promised_can_be(ttft: float, tpot: float, relaxed
     assert len(frontier_of(offer, ie.Targets(*kept, "mean"))) >= 1
 
 
-# Of the whole market
+# All candidates
 
 
 @cache
 def candidates() -> tuple[Candidate, ...]:
-    """Every engine, together and apart."""
+    """Return the candidates of every engine, aggregated and disaggregated."""
     requests = ie.Requests.build({"isl": 4000, "osl": 500}, origin="test")
     return market(ie.Setup.of("qwen3_32b", "h100_sxm", weights="fp8"), requests, SPACE)
 
 
 def cost_and_speed(candidate: Candidate) -> tuple[np.ndarray, np.ndarray]:
-    """Of every state of a candidate that there is: chips for a request each second, and tokens/s of a user."""
+    """Return chips per request rate and tokens/s per user for every state of a candidate."""
     seen = candidate.metrics
     known = np.isfinite(seen.tpot_seconds)
     return (seen.accelerators / seen.requests_per_second)[known], 1.0 / seen.tpot_seconds[known]
@@ -217,7 +217,7 @@ def cost_and_speed(candidate: Candidate) -> tuple[np.ndarray, np.ndarray]:
 @settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_no_state_of_any_candidate_beats_the_market(data: st.DataObject) -> None:
-    """Pools that are cheaper by less than 5 % do not count, nor those that take more chips to be faster by 2 %."""
+    """Pools that save less than 5% are ignored, and so are states with more chips that are less than 2% faster."""
     front = service_frontier(candidates(), ends=False)
     candidate = data.draw(st.sampled_from(candidates()))
     costs, speeds = cost_and_speed(candidate)
@@ -229,7 +229,7 @@ def test_no_state_of_any_candidate_beats_the_market(data: st.DataObject) -> None
 
 
 def test_the_dear_end_is_no_less_than_that_of_the_cheapest_measured_layout() -> None:
-    """DeepSeek-V3 on H200 without proposals: nobody measured vLLM's pools, which are the cheapest."""
+    """DeepSeek-V3 on H200 without speculation: vLLM's pools are the cheapest candidate and were never measured."""
     setup = ie.Setup.of("deepseek_v3", "h200_sxm")
     front = ie.frontier(setup, ie.Traffic(7373, 922), speculation=None)
     likely, known = front.at_speed(22.0), front._least(22.0, True)
@@ -266,7 +266,7 @@ def test_intervals_do_not_fall_with_speed_and_agree_with_the_cost_at_a_speed() -
 
 
 def test_pools_of_four_times_the_chips_are_noticeably_faster() -> None:
-    """DeepSeek-V3 on B200: 136 GPUs for 56.5 tokens/s and no cheaper beside 24 for 56.4."""
+    """DeepSeek-V3 on B200: 136 GPUs reached 56.5 tokens/s at the same cost, and 24 GPUs reached 56.4."""
     front = ie.frontier(ie.Setup.of("deepseek_v3", "b200"))
     pooled = [index for index in range(len(front)) if front.candidate(index).pools is not None]
     assert len(pooled) > 20
@@ -274,7 +274,7 @@ def test_pools_of_four_times_the_chips_are_noticeably_faster() -> None:
         smaller = front.accelerators[:index] * 4.0 <= front.accelerators[index]
         fastest = max(front.tokens_per_second[:index][smaller], default=0.0)
         assert front.tokens_per_second[index] >= 1.02 * fastest * (1 - 1e-9)
-    # What does both keeps every state that nothing beats.
+    # Aggregated serving includes every Pareto-optimal state.
     together = ie.frontier(ie.Setup.of("llama_3_8b", "b200"), arrangement="aggregated")
     assert (np.diff(together.tokens_per_second) > 0).all()
     faster = together.tokens_per_second[1:] < 1.02 * together.tokens_per_second[:-1]
@@ -310,7 +310,7 @@ def test_a_point_of_pools_is_the_group_of_its_state() -> None:
 
 
 def test_what_nobody_sells_is_left_out_unless_it_is_promised() -> None:
-    """A TPOT above 100 ms, where some are below."""
+    """A TPOT SLO above 100 ms includes candidates that are otherwise omitted."""
     front, whole = (service_frontier(candidates(), ends=ends) for ends in (True, False))
     assert front.tpot_seconds.max() <= 0.1
     assert len(whole) >= len(front)
@@ -336,19 +336,19 @@ def test_the_fastest_at_a_cost_lies_between_batches() -> None:
 
 
 def test_a_faster_token_is_never_cheaper() -> None:
-    """Pools have to be noticeably cheaper than instances that are as fast, and are on the frontier of slower ones."""
+    """Pools must be noticeably cheaper than instances of equal speed, and are on the frontier of slower points."""
     front = ie.frontier(ie.Setup.of("llama_3_70b", "h100_sxm", weights="fp8"), ie.Traffic(isl=8000, osl=300))
     assert {"prefill" in point.layout for point in front.points()} == {True, False}
     speeds = np.geomspace(front.tokens_per_second[0], front.tokens_per_second[-1], 60)
     costs = [likely.dollars for speed in speeds if (likely := front.at_speed(float(speed))) is not None]
     assert (np.diff(costs) >= -1e-9).all()
     assert costs[0] == pytest.approx(front.dollars.min())
-    # All of them at once are the same, and nothing is as fast as what is faster than all.
+    # All series together give the same point, and no speed above the fastest has a result.
     assert front.dollars_at(speeds) == pytest.approx(costs, rel=1e-12)
     assert front.dollars_at([[2.0 * speeds[-1]]]).tolist() == [[np.inf]]
 
 
-# What the time per token of points goes to
+# Parts of the time per token
 
 EIGHT = ie.Space(max_accelerators=8)
 
@@ -358,7 +358,7 @@ def test_parts_add_up_to_the_time_per_token(assumptions: str | None) -> None:
     setup = ie.Setup.of("llama_3_70b", "h100_sxm", weights="fp8", assumptions=assumptions)
     front = ie.frontier(setup, ie.Traffic(isl=1000, osl=200), EIGHT, speculation=None)
     parts = token_parts(front)
-    # The TPOT of a decode instance that prefill does not fill lies between those of two batches.
+    # The TPOT of a decode instance with spare capacity lies between those of two batches.
     np.testing.assert_allclose(np.sum(list(parts.values()), axis=0), front.tpot_seconds, rtol=1e-3)
     assert all((part >= 0.0).all() for part in parts.values())
 
@@ -379,7 +379,7 @@ def test_rounds_of_proposals_have_no_parts() -> None:
     assert token_parts(ie.frontier(setup, lengths, EIGHT, speculation=ie.Speculation.of("ngram", 0.5))) == {}
 
 
-# Which instances answers show
+# Instances in results
 
 SHORT = ie.Requests.build({"isl": 1000, "osl": 200}, origin="test")
 

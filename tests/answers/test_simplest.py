@@ -1,4 +1,4 @@
-"""Simplest first: against every pair of points, one by one."""
+"""The simplest deployment first, against every pair of points."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_point_of_the_frontier_is_beaten_by_nothing_simpler_within_ten_percent
 
 
 def test_points_of_the_same_speed_are_one_point() -> None:
-    """The cheaper of two whose speeds differ in the fifth digit."""
+    """If two speeds differ only in the fifth digit, the cheaper point remains."""
     kept = frontier_points(np.array([1.0, 1.0001, 2.0]), np.array([3.0, 2.9, 1.0]), np.zeros(3, dtype=np.intp))
     assert kept.tolist() == [1, 2]
 

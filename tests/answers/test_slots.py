@@ -1,4 +1,4 @@
-"""Instances that run no more requests at a time than they are told."""
+"""Instances with a limit on concurrent requests."""
 
 from __future__ import annotations
 
@@ -65,5 +65,5 @@ def test_what_cannot_be() -> None:
         with_slots(offered(), 0)
     with pytest.raises(InputError, match=r"at most 64 tokens \(--token-budget\) cannot work on 65 requests"):
         with_slots(offered("assumptions.serving.prefill_chunk=64"), 65)
-    # Prompts cannot begin faster than steps read them, so that fewer are in flight.
+    # Prompts cannot start faster than steps process them, so the concurrency is lower.
     assert with_slots(offered("assumptions.serving.prefill_chunk=64"), 64).slots.tolist() == [7]

@@ -37,7 +37,7 @@ def test_without_positions_all_are_alike(write: Write) -> None:
 
 
 def test_a_sample_recovers_the_acceptance_of_two_models() -> None:
-    """Within 3.3 standard errors, which a right estimate misses once in a thousand."""
+    """Within 3.3 standard errors, which a correct estimate misses once in a thousand."""
     random = np.random.default_rng(5)
     target, draft = random.dirichlet(np.ones(50)), random.dirichlet(np.ones(50))
     drawn = random.choice(50, 20_000, p=draft)

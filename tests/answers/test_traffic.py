@@ -1,4 +1,4 @@
-"""What traces are, the traffics that are fitted to them, and both played."""
+"""Traces, the workloads that are fitted to them, and simulations of both."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Written = Callable[[Rows], ie.TraceProfile]
 
 @pytest.fixture
 def written(tmp_path: Path) -> Written:
-    """A trace of some requests: when, prompt, answer."""
+    """Return a function that writes a trace of requests: arrival time, prompt and output length."""
 
     def trace(rows: Rows) -> ie.TraceProfile:
         lines = "".join(f"{seconds!r},{isl},{osl}\n" for seconds, isl, osl in rows)
@@ -165,7 +165,7 @@ def test_a_trace_is_played_as_it_came(written: Written) -> None:
 
 
 def _ideal(requests: ie.Requests, size: int) -> float:
-    """Share of prompt tokens that a memory finds which forgets nothing, by blocks of a size of its own."""
+    """Return the share of prompt tokens that an unlimited cache with its own block size finds."""
     there, found, total = dict[int, int](), 0, 0
     for blocks, isl in zip(requests.blocks, (int(row[0]) for row in requests.table.rows), strict=True):  # type: ignore[union-attr]
         ends = [min(512 * (place + 1), isl) // size - 512 * place // size for place in range(len(blocks))]
@@ -178,7 +178,7 @@ def _ideal(requests: ie.Requests, size: int) -> float:
 
 
 def test_blocks_of_a_trace_are_found_as_far_as_the_memory_has_them(tmp_path: Path) -> None:
-    """Every token of a prompt is read or found; with room for all, what the trace itself repeats is found."""
+    """Every prompt token is computed or found. With enough memory, everything that the trace repeats is found."""
     lines, order = [], [(turn, user) for turn in range(4) for user in range(60)]
     for place, (turn, user) in enumerate(order):
         shared, own = [0, 1], [100 * user + number for number in range(2, 4 + turn)]
@@ -221,14 +221,17 @@ def test_several_instances_share_the_requests_of_a_trace(written: Written) -> No
 
 @pytest.mark.parametrize("name", ["azure_code", "azure_conversation", "mooncake_conversation", "mooncake_synthetic"])
 def test_what_an_instance_completes_is_that_of_the_means(name: str) -> None:
-    """Frontiers and prices of full instances rest on means: the same requests are played at 1.3 times the rate."""
+    """Frontiers and full-load prices use means, so the same requests are simulated at 1.3 times the rate."""
     one = _service(ie.traffic(name).requests)
     seen = simulator.rehearse(one, 1.3 * one.most_requests_per_second, arrivals=Gamma(), count=3_000)
     assert seen.requests_per_second == pytest.approx(one.most_requests_per_second, rel=0.15)
 
 
 def test_a_traffic_is_played_with_its_bursts() -> None:
-    """Of the Azure code trace played at its rate 1 % wait for longer than 37 s; of Poisson arrivals for 0.8 s."""
+    """Simulate the Azure code trace at its rate:
+
+    1% of the requests wait for more than 37 s, or 0.8 s with Poisson arrivals.
+    """
     setup = ie.Setup.of("llama_3_1_70b", "h100_sxm", weights="fp8", engine="vllm")
     requests = ie.traffic("azure_code").requests
     curve = ie.load(ie.layouts(setup, requests, ie.Space(ie.Pins(tp=4))), [2.52])

@@ -1,4 +1,4 @@
-"""Commands that must agree, on one of the forty setups; ``sh run.sh validate agreement`` asks all."""
+"""Commands that must agree, on one of the forty setups; ``sh run.sh validate agreement`` checks all."""
 
 from __future__ import annotations
 

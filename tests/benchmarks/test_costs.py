@@ -1,4 +1,4 @@
-"""Costs at the speed of the best measured servers: which count, what is compared, and how far answers are off."""
+"""Costs at the speed of the best measured servers: their selection, the comparison, and the errors."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ SERVER = Measurement(
     accelerators=1, tp=1, weights="fp8", isl=1000.0, osl=101.0, load="concurrency", concurrency=4.0,
     ttft_seconds=0.1, tpot_seconds=0.01, speculation="none",
 )  # fmt: skip
-#: Of one chip at one dollar an hour, in dollars per million output tokens [s].
+#: Cost of one chip at one dollar per hour, in dollars per million output tokens [s].
 PER_TOKEN = 1e6 / 3600.0
 
 
 def _rated(row: Measurement, speed: float, rate: float, **changes: object) -> Measurement:
-    """A server of a speed and a throughput of each chip [tokens/s]."""
+    """Return a server with a speed and a throughput per chip [tokens/s]."""
     return replace(row, tpot_seconds=1.0 / speed, output_tokens_per_second_per_accelerator=rate, **changes)  # type: ignore[arg-type]
 
 
 def _market(*parts: tuple[Sequence[float], Sequence[float], bool]) -> costs.Market:
-    """Candidates of one layout each: speeds, tokens/s of a chip, and whether they speculate."""
+    """Return candidates of one layout each: speeds, tokens/s per chip, and speculation."""
 
     def market(asked: Combination, assumptions: str | None, arrangement: Arrangement) -> list[Curves]:
         assert (assumptions, arrangement) == (None, "aggregated")
@@ -83,7 +83,7 @@ def test_the_bill_of_a_closed_loop_is_that_of_its_requests() -> None:
 
 
 def test_closed_loops_complete_what_their_times_say() -> None:
-    """Where InferenceMAX gives both, throughput is 2 % below that of the times, as the notes say."""
+    """For rows with both values, throughput is 2% below that of the times, as the notes state."""
     path = catalog.server_files()["inferencemax_aggregated"]
     rows = [row for row in measurements.read_measurements(path) if isinstance(row, Measurement)]
     ratios = [dollars_of(row) / dollars_of(replace(row, output_tokens_per_second_per_accelerator=None)) for row in rows]
@@ -94,7 +94,7 @@ def test_closed_loops_complete_what_their_times_say() -> None:
 
 
 def test_servers_that_count() -> None:
-    """Repeats, spoilt runs, guessed speculation, other loads and what was explained as wrong do not; few do neither."""
+    """Repeats, invalid runs, guessed speculation, other loads and explained errors are excluded."""
     usable = [replace(SERVER, id=str(requests), concurrency=float(requests)) for requests in (1, 2, 4)]
     odd = [
         replace(usable[0], id="again", dataset="other"),
@@ -121,7 +121,7 @@ def test_every_best_server_is_compared_with_the_least_cost_at_its_speed() -> Non
     plain, drafting = ([25.0, 100.0], [200.0, 50.0], False), ([10.0, 160.0, 200.0], [400.0, 200.0, 100.0], True)
     points = _points(rows, _market(plain, drafting))
     assert list(points) == ["fast", "cheap", "fastest", "drafted"]
-    # Nobody who drafts counts for those who do not: 50 of measured 40 tokens/s; half way between 200 and 50.
+    # Servers with draft tokens are not compared with others: 50 of measured 40 tokens/s; half way between 200 and 50.
     expected = {"fast": 50.0 / 40.0, "cheap": 100.0 / 100.0, "drafted": 100.0 / 80.0}
     for name, ratio in expected.items():
         assert points[name].log_error == pytest.approx(-math.log(ratio), abs=1e-12)
@@ -136,7 +136,7 @@ def test_every_best_server_is_compared_with_the_least_cost_at_its_speed() -> Non
 
 
 def test_the_layout_of_the_server_itself_is_compared_too() -> None:
-    """The same engine in the same layout, whatever is cheaper beside it."""
+    """The comparison uses the same engine in the same layout, even if another layout is cheaper."""
     rows = [_rated(SERVER, speed, 4000.0 / speed, id=str(speed), engine="sglang") for speed in (50, 100, 200)]
     points = _points(rows, _market(([10.0, 400.0], [800.0, 20.0], False), ([10.0, 150.0], [3000.0, 200.0], False)))
     own = points["100"].own
@@ -150,7 +150,7 @@ def test_the_layout_of_the_server_itself_is_compared_too() -> None:
 
 
 def test_what_an_error_is_made_of() -> None:
-    """From the server itself, whose prediction is the ordinary one, to the whole answer; means add up to its own."""
+    """Parts lead from the server's ordinary prediction to the complete result, and the means of the parts add up."""
     rows = [replace(SERVER, id=str(requests), engine="sglang", concurrency=float(requests)) for requests in (1, 4, 16)]
     predicted = predict(rows, lambda row: of_hardware(row.hardware, row.engine))
     rows = [
@@ -205,7 +205,7 @@ def test_whoever_is_faster_than_all_candidates_is_out_of_reach() -> None:
     score = cost_score(points.values())
     assert (score.servers, score.compared) == (4, 2)
     assert score.out_of_reach == pytest.approx(1 / 3)
-    # 20 of measured 40 tokens/s at 100; at 50 what is on the line from 400 at 10 to 20 at 100, of measured 80.
+    # 20 of measured 40 tokens/s at 100; at 50, interpolation from 400 at 10 to 20 at 100, of measured 80.
     at_50 = 400.0 * 5.0 ** math.log10(20.0 / 400.0)
     assert score.ratio == pytest.approx(math.sqrt(80.0 / at_50 * 40.0 / 20.0))
     assert score.dearer == pytest.approx(2 / 3)
@@ -213,7 +213,7 @@ def test_whoever_is_faster_than_all_candidates_is_out_of_reach() -> None:
 
 
 def test_the_band_moves_speed_and_cost_of_the_frontier() -> None:
-    """Half as fast as the frontier and twice as dear is outside of any interval of the profile, the frontier inside."""
+    """A point at half the frontier's speed and twice its cost is outside every interval; the frontier is inside."""
     rows = [_rated(SERVER, speed, 4000.0 / speed, id=str(speed), concurrency=speed) for speed in (50, 100, 200)]
     exact = ([10.0, 400.0], [400.0, 10.0], False)
     inside = _points(rows, _market(exact))["100"]
@@ -242,7 +242,7 @@ def test_a_combination_that_nobody_can_answer_says_why() -> None:
 
 
 def test_the_market_of_default_answers_is_compared() -> None:
-    """All that frontiers choose from: every engine, plain and speculating, together and apart."""
+    """The candidates include every engine, plain and speculative, aggregated and disaggregated."""
     asked = Combination("deepseek_v3", "h200_sxm", None, 1000.0, 100.0)
     together = offered.curves_of(asked, None, "aggregated")
     assert {(each.speculates, each.apart) for each in together} == {(False, False), (True, False)}
@@ -269,7 +269,7 @@ COMBINATIONS = (
 
 @pytest.fixture(scope="module")
 def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Rows of serving_points.csv of few combinations."""
+    """Write rows of a few combinations from serving_points.csv."""
     published, lines = (
         list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
         for path in (TABLES["serving_points"], catalog.server_files()["serving_points"])
@@ -286,13 +286,13 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def shown(few: Path) -> Report:
-    """What is said of them."""
+    """Return the report on these rows."""
     return costs.report([few])
 
 
 @pytest.mark.long
 def test_the_floor(shown: Report) -> None:
-    """Combinations of several models, engines and chips: answers may get nearer to measured costs, and no farther."""
+    """Check several models, engines and chips: errors against measured costs may shrink but not grow."""
     points = points_of(shown, "profile")
     assert len(points) > 40
     assert {point.engine for point in points} == {"sglang", "trtllm", "vllm"}

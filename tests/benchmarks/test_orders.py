@@ -1,4 +1,4 @@
-"""A better input never makes a result slower or more expensive: some setups of ``sh run.sh sturdiness orders``."""
+"""Better inputs never make a result slower or more expensive: some setups of ``sh run.sh sturdiness orders``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_better_inputs_are_never_worse(number: int) -> None:
 
 
 def test_every_input_with_a_good_direction_is_drawn() -> None:
-    """The directions are in the table of options and at the fields of GPUs."""
+    """The directions are in the table of options and in the fields of GPUs."""
     signed = {name for name, option in OPTIONS.items() if option.good}
     assert {option.good for option in OPTIONS.values()} == {"high", "low", ""}
     drawn = set(drawn_options(random.Random(1), 1000, 100)) - {"slo"}

@@ -1,4 +1,4 @@
-"""Overheads that measurements imply: which rows count, what is left of them, and the table that says so."""
+"""Overheads derived from measurements: selected rows, remaining errors, and the table."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _row(measured: Measurement, assumptions: Assumptions) -> InputRow:
 
 
 def test_a_prediction_of_kernels_that_take_twice_as_long_is_mended_by_half() -> None:
-    """What is measured is what another time of kernels predicts: implied is the overhead under that other time."""
+    """The measurement is the prediction with another kernel time. The derived overhead is that under the other time."""
     true, twice = _row(ONE, _assumed()), _row(ONE, _assumed("8 us"))
     assert true.prediction is not None
     measured = replace(ONE, tpot_seconds=true.prediction.tpot_seconds)

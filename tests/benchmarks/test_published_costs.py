@@ -1,4 +1,4 @@
-"""Score of predicted costs against InferenceX's published costs: the table, and the page of scores."""
+"""Errors of predicted costs against InferenceX's published costs: the table and the scores page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ruler of costs: its file, its outliers, what it leaves out, and that it fails where an answer is gone."""
+"""The cost benchmark: its file, outliers, exclusions, and failure if a result is missing."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def _point(ratio: float | None, **changes: Any) -> CostPoint:
 
 @pytest.fixture(autouse=True)
 def corrections(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """No corrections have seen the server."""
+    """Remove all measured corrections."""
     known: dict[str, Any] = {deployment_of(SERVER): None}
     monkeypatch.setattr(ruler, "_without", lambda: known)
     return known
 
 
 def _market(fastest: float) -> Any:
-    """Candidates of one layout, with a bill of 1 dollar at any speed up to the fastest."""
+    """Return candidates of one layout, with a bill of 1 dollar at any speed up to the fastest."""
 
     def market(asked: Combination, assumptions: str | None, arrangement: Arrangement) -> Sequence[Curves]:
         flights = np.array([[8.0, 1.0]])

@@ -1,4 +1,4 @@
-"""Errors by engine and generation of chips, and the pages with their series, of the document on measured servers."""
+"""The page on measured servers: errors by engine and GPU generation, and pages with their series."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_rows_of_engines_and_generations_have_a_line_each() -> None:
     )  # fmt: skip
     assert ("vLLM", "Hopper") in {row[:2] for row in table.rows}
     assert sum(int(row[2]) for row in table.rows) <= len(_few().counted())
-    # Without rows that were fitted there is nothing to say of them.
+    # Without fitted rows there is no statement about them.
     unseen = [replace(row, fitted=False) for row in _few().rows]
     assert all(row[3] == row[5] == "" for row in by_engine.overview(replace(_few(), rows=tuple(unseen))).rows)
 

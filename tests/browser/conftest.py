@@ -1,4 +1,4 @@
-"""A real server and a real browser: the page as people use it."""
+"""Fixtures: a real server and a real browser."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 from tests.browser.explorer import PATIENCE_MS
 from tests.reading import tables
 
-#: What distributions call it.
+#: Names in distributions.
 _NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
-#: A browser that asks nobody but the server for anything.
+#: A browser that sends requests only to the server.
 _QUIET: list[str] = tables(Path(__file__))["_QUIET"]
 # Expectations as well: five seconds are few where many tests run at once.
 expect.set_options(timeout=PATIENCE_MS)
@@ -29,7 +29,7 @@ expect.set_options(timeout=PATIENCE_MS)
 
 @pytest.fixture(scope="session")
 def chromium() -> str:
-    """Where the browser of the distribution is."""
+    """Return the path of the distribution's browser."""
     path = next(filter(None, map(shutil.which, _NAMES)), None)
     if path is not None:
         return path
@@ -40,7 +40,7 @@ def chromium() -> str:
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens at."""
+    """Return a free port of this machine."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -48,7 +48,7 @@ def free_port() -> int:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[str]:
-    """The address of a server as a user starts it."""
+    """Start a server as a user does, and yield its address."""
     address = f"http://127.0.0.1:{(port := free_port())}"
     command = [str(Path(sys.executable).with_name("inference-econ")), "serve", "--port", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -84,7 +84,7 @@ def browser(chromium: str) -> Iterator[Browser]:
 
 @pytest.fixture
 def reader() -> dict[str, Any]:
-    """How somebody reads the page; tests say otherwise by parametrizing it."""
+    """Return browser settings of a reader; tests parametrize it for others."""
     return {"viewport": {"width": 1280, "height": 900}}
 
 
@@ -98,7 +98,7 @@ def context(browser: Browser, reader: dict[str, Any]) -> Iterator[BrowserContext
 
 @pytest.fixture
 def page(context: BrowserContext, server: str) -> Iterator[Page]:
-    """An empty page, which must not complain, break its policy, or ask anybody but the server."""
+    """Open an empty page that must not report errors, violate its policy, or contact other servers."""
     opened = context.new_page()
     complaints = complaints_of(opened, (server, "data:", "blob:"))
     yield opened
@@ -106,7 +106,7 @@ def page(context: BrowserContext, server: str) -> Iterator[Page]:
 
 
 def complaints_of(page: Page, allowed: tuple[str, ...]) -> list[str]:
-    """All that a page will complain of, and what it asks of others than those that are allowed."""
+    """Collect errors of a page and its requests to addresses that are not allowed."""
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("console", lambda said: complaints.append(said.text) if _is_complaint(said.type, said.text) else None)
@@ -115,5 +115,5 @@ def complaints_of(page: Page, allowed: tuple[str, ...]) -> list[str]:
 
 
 def _is_complaint(kind: str, text: str) -> bool:
-    """Whether a browser complains; that a reply is an error, and that a server is gone, is said by the page."""
+    """Return whether a message is an error; the page itself reports error replies and a stopped server."""
     return kind == "error" and "Failed to load resource" not in text

@@ -1,4 +1,4 @@
-"""The page of the explorer as tests speak of it."""
+"""Actions on the explorer page for tests."""
 
 from __future__ import annotations
 
@@ -7,45 +7,45 @@ from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import Locator, Page, expect
 
-#: A question that is answered fast: one small layout space, of an engine that makes fp8 of published weights while it
-#: loads, with instances that do both, which a load can be put on.
+#: A fast command: one small layout space, of an engine that quantizes published weights to fp8 while it loads, with
+#: aggregated instances that have a load.
 QUICK = (
     "?model=llama_3_8b&hardware=h100_sxm&weights=fp8&engine=vllm&isl=1000&osl=200&request_rate=2&percentile=p90"
     "&arrangement=aggregated"
 )
-#: For whatever is awaited, which ends with it: only what fails takes so long, and a busy machine starts slowly [ms].
+#: Upper limit of waits: only failures last that long, and a busy machine starts slowly [ms].
 PATIENCE_MS = 120_000
 
 
 def open_page(page: Page, server: str, query: str = QUICK) -> None:
-    """Open the page at a question, and wait for its picture and its bars."""
+    """Open the page with a query, and wait for its chart and bars."""
     page.goto(f"{server}/{query}")
     expect(page.locator("#chosen-said")).not_to_be_empty()
 
 
 def settled(page: Page) -> None:
-    """Wait until all panels show their answers."""
+    """Wait until all panels show their results."""
     expect(panel(page, "load").locator(".links")).to_be_visible()
     expect(page.locator(".waiting")).to_have_count(0)
 
 
 def panel(page: Page, question: str) -> Locator:
-    """The part of the page that asks a question."""
+    """Return the panel of a command."""
     return page.locator(f'[data-question="{question}"]')
 
 
 def command(page: Page, question: str) -> str:
-    """What one types to ask what a panel asks."""
+    """Return the equivalent command line of a panel."""
     return str(commands(page, question).text_content())
 
 
 def commands(page: Page, question: str) -> Locator:
-    """Where a panel says what one types to ask the same."""
+    """Return the place where a panel shows its equivalent command line."""
     return panel(page, question).locator("details:has(> pre) pre")
 
 
 def address(page: Page) -> dict[str, list[str]]:
-    """What the address says."""
+    """Return the query of the address."""
     return parse_qs(urlsplit(page.url).query, keep_blank_values=True)
 
 
@@ -57,7 +57,7 @@ def typed(page: Page, label: str, value: str) -> None:
 
 
 def wrong(control: Locator) -> str:
-    """What is said beside a control that is wrong."""
+    """Return the message next to an invalid control."""
     expect(control).to_have_attribute("aria-invalid", "true")
     said = control.get_attribute("aria-describedby")
     return str(control.page.locator(f"[id='{said}']").text_content())

@@ -1,4 +1,4 @@
-"""Every control of the page, what it changes, and what is said where it cannot."""
+"""Every control of the page, its effect, and the message when it has none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHIPS = ("h100_sxm", "h200_sxm", "b200", "mi300x", "l40s", "a100_sxm_80")
 
 
 def _series(*chips: str) -> str:
-    """The address of a page with one series for each chip."""
+    """Return the address of a page with one series per chip."""
     return "?" + "&".join(f"model=llama_3_8b&hardware={chip}&weights=" for chip in chips)
 
 
@@ -32,18 +32,18 @@ def test_the_first_page_answers_its_question_with_pictures_bars_and_a_command_to
     speed = re.search(r"([\d.]+) tokens/s per user", str(page.locator("#chosen-said").text_content()))
     assert speed is not None
     expect(panel(page, "launch").locator("pre").first).to_contain_text("serve")
-    # What is priced and started keeps the speed that is chosen.
+    # Prices and launches use the selected speed.
     kept = {re.findall(r"--tpot mean:(\S+)", command(page, question))[0] for question in ("price", "launch")}
     assert [1e3 / float(tpot) for tpot in kept] == [pytest.approx(float(speed[1]), rel=0.01)]
     expect(page.locator("#status")).to_contain_text("1 series")
-    # What is said below controls names other controls, not options of the command line.
+    # Messages below controls name other controls, not options of the command line.
     said = " ".join(page.locator("small.help").all_text_contents())
     assert "Workload with lengths and arrivals" in said
     assert not re.search(r"(?<!command line option )--[a-z]", said)
 
 
 TABLES = tables(Path(__file__))
-#: Controls: a value, and what of it a panel asks; without pools, which no traffic is played on.
+#: Controls with a value and the resulting query; without pools, since these have no simulation of workloads.
 CONTROLS: dict[str, list[str]] = TABLES["CONTROLS"]
 #: A result of a load generator, and the configuration of a small model.
 RESULT, CONFIG = TABLES["RESULT"], TABLES["CONFIG"]
@@ -192,7 +192,7 @@ def test_the_back_button_takes_a_change_back(page: Page, server: str) -> None:
 @pytest.mark.long
 def test_a_lost_server_is_said_and_asked_again_on_the_next_change(page: Page, server: str) -> None:
     open_page(page, server)
-    # An answer that is still on its way would take the word back.
+    # A pending reply would replace the message.
     settled(page)
     page.context.set_offline(True)
 
@@ -232,7 +232,7 @@ def test_nothing_is_asked_while_nothing_has_changed(page: Page, server: str) -> 
 
     typed(page, "Input tokens", "1000")
     page.locator("[name=isl]").dispatch_event("change")
-    # What these events ask for is asked before this.
+    # Requests of these events are sent before this one.
     page.evaluate("fetch('/openapi.json').then((reply) => reply.text())")
 
     assert asked == [f"{server}/openapi.json"]

@@ -1,4 +1,4 @@
-"""Who reads the page, and how: by keyboard alone, on a phone, in the dark, with a screen reader."""
+"""Accessibility of the page: keyboard, phone, dark mode, screen reader."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TWO = f"{QUICK}&model=llama_3_8b&hardware=h200_sxm&weights=fp8"
 
 
 def faults(page: Page) -> list[str]:
-    """What axe finds that is serious or worse, with where."""
+    """Return the serious and critical faults that axe finds, with their places."""
     violations = Axe().run(page).response["violations"]
     return [
         f"{violation['id']}: {node['html'][:200]}"

@@ -1,4 +1,4 @@
-"""Reports as people read them: without a network, on a phone, in the dark, on paper, at another price."""
+"""Reports in use: without a network, on a phone, in dark mode, on paper, at another price."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _sheet(price: float, cached: float = 500) -> ie.Sheet:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two questions in one file."""
+    """Write a report with two commands."""
     path = tmp_path_factory.mktemp("report") / "report.html"
     write(path, [Asked(page_of(answer)) for answer in (_front(CHEAP), _sheet(CHEAP))], "inference-econ report ...")
     return path
@@ -45,7 +45,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def opened(context: BrowserContext, report: Path) -> Iterator[Page]:
-    """The report, opened without a network; it must not complain, nor ask anybody for anything but itself."""
+    """Open the report without a network; it must not report errors or contact any other address."""
     context.set_offline(True)
     page = context.new_page()
     complaints = complaints_of(page, (report.as_uri(),))
@@ -56,7 +56,7 @@ def opened(context: BrowserContext, report: Path) -> Iterator[Page]:
 
 
 def _cells(page: Page, number: int) -> list[str]:
-    """The cells of the first table of a question."""
+    """Return the cells of the first table of a command."""
     table = page.locator(f"article:nth-of-type({number}) figure.table table").first
     return [text.strip() for text in table.locator("td").all_inner_texts()]
 
@@ -77,7 +77,7 @@ def test_a_slider_says_what_python_says_at_that_price(opened: Page) -> None:
         _set(opened, number, "price", DEAR)
         assert _cells(opened, number) == _python(ask(DEAR))
         opened.locator(f'article:nth-of-type({number}) button[type="reset"]').click()
-        # Controls are reset after their event, and what is written after that.
+        # Controls are reset after their event, and text that is written later after that.
         table = opened.locator(f"article:nth-of-type({number}) figure.table table").first
         expect(table.locator("td")).to_have_text(_python(ask(CHEAP)))
 

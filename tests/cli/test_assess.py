@@ -1,4 +1,4 @@
-"""``assess``: a measured deployment against what could be."""
+"""``assess``: a measured deployment compared with alternatives."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_fleet_is_equal_instances(command: Command) -> None:
     assert steps["frontiers"]["same_size"] == alone["frontiers"]["same_size"]
 
 
-#: A page of metrics of two replicas of Qwen3 32B; where it comes from is said in ``tests/fixtures/README.md``.
+#: A page of metrics of two replicas of Qwen3 32B; ``tests/fixtures/README.md`` names its source.
 _PAGE = Path(__file__).parents[1] / "fixtures" / "results" / "vllm.prom"
 _MEASURED = ("assess", "qwen3_32b", "h100_sxm", "--weights", "fp8", "--gpus", 2, "--tp", 1)
 

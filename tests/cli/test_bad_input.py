@@ -19,7 +19,7 @@ FRONTIER = ("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "4")
 STEPS = (*FRONTIER, "--decode-only")
 EXPLAIN = ("explain", "llama_3_70b", "h100_sxm", "--tp", "8")
 TRACES = Path(__file__).parents[1] / "fixtures" / "traces"
-#: Command lines (beside :data:`TRACES`), what is said of each (``...``: anything between), and exit codes.
+#: Command lines (in addition to :data:`TRACES`), their messages (``...``: anything between), and exit codes.
 REFUSED = list(csv.DictReader(Path(__file__).with_name("refused.csv").read_text(encoding="utf-8").splitlines()))
 
 
@@ -47,7 +47,7 @@ def test_what_cannot_be_asked_is_refused_and_nothing_is_written(
     ids=["words", "bytes", "large"],
 )
 def test_files_that_are_no_specification(refused: Command, tmp_path: Path, content: bytes, message: str) -> None:
-    """Every mistake of a file has its message in ``tests/inputs``."""
+    """Messages about mistakes in files are tested in ``tests/inputs``."""
     path = tmp_path / "bad.yaml"
     path.write_bytes(content)
     for arguments in (["frontier", "llama_3_8b", "bad.yaml"], ["hardware", "bad.yaml"]):
@@ -55,7 +55,7 @@ def test_files_that_are_no_specification(refused: Command, tmp_path: Path, conte
     assert list(tmp_path.iterdir()) == [path]
 
 
-#: Arguments that end in one line, and what it says; N is a number of 5,000 digits.
+#: Arguments with a one-line error, and the error; N is a number of 5,000 digits.
 ARGUMENTS = {
     "frontier llama_3_8b l40s --engine vllm@N": "'99999999999999999999.. (5000 characters)' is not an integer",
     "frontier llama_3_8b l40s --set model.blocks.N.layers=1": "the list has 1 entry, counted from 0; got '9999",

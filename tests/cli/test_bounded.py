@@ -1,4 +1,4 @@
-"""What takes too long is refused before it begins, unless it is wanted; an interrupt ends it with one word."""
+"""Commands reject long work before it starts unless the user allows it; an interrupt ends them with one word."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import inference_econ as ie
 from tests.commands import Command
 from tests.reading import FIXTURES, tables
 
-#: What the installed script does, from where the interpreter itself is ready.
+#: Code of the installed script after the start of the interpreter.
 BEGUN: str = tables(Path(__file__))["BEGUN"]
 SPARSE_BYTES = 2_000_000_000
 
@@ -25,7 +25,7 @@ SPARSE_BYTES = 2_000_000_000
 def test_too_much_work_is_refused_with_what_makes_it_less(
     refused: Command, seconds: int, arguments: list[str], message: str
 ) -> None:
-    with ie.allow(seconds=seconds):  # ten minutes are; these refusals come sooner
+    with ie.allow(seconds=seconds):  # the default is ten minutes; these errors come sooner
         outcome = refused(*(str(word).replace("FIXTURES", str(FIXTURES)) for word in arguments))
     assert message in outcome.err
     assert len(outcome.err.splitlines()) == 1
@@ -34,7 +34,7 @@ def test_too_much_work_is_refused_with_what_makes_it_less(
 def test_yes_goes_on(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     from inference_econ.extras.papers import sampling_rule
 
-    # So that few rounds count as long.
+    # Few rounds are then long work.
     monkeypatch.setattr(sampling_rule, "_DRAFT_SECONDS", 1.0)
     assert command("paper", "run", "seeds/speculative_sampling").code == 2
     outcome = command("paper", "run", "seeds/speculative_sampling", "--yes", "--json")

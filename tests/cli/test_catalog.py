@@ -56,7 +56,7 @@ def test_schemas(command: Command, kind: str, tmp_path: Path) -> None:
 
 
 def test_fields_of_answers(command: Command) -> None:
-    """A question is described as a table for people and as a JSON schema for programs."""
+    """``show`` prints a command's fields as a table for people and as a JSON schema for programs."""
     lines = command("show", "field", "recommend").out.splitlines()
     assert lines[0] == "Fields of recommend"
     assert any(line.startswith("choices ") and "Deployments, best first." in line for line in lines)

@@ -1,4 +1,4 @@
-"""``compare``: several frontiers side by side."""
+"""``compare``: several frontiers in one table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which assumptions commands answer under where none are named, and what they say of their errors."""
+"""Default assumptions of commands, and their statements about errors."""
 
 from __future__ import annotations
 
@@ -68,4 +68,4 @@ def test_several_chips_have_their_own(command: Command) -> None:
     assert "deployable (Google TPU v6e (Trillium))" in " ".join(both.split())
 
 
-# How far off
+# Prediction errors

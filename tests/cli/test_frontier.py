@@ -1,4 +1,4 @@
-"""The frontier: of decode steps alone and of services, what it prints, and how options reach the answer."""
+"""Frontiers of decode steps and of services: output, and the effect of options."""
 
 from __future__ import annotations
 

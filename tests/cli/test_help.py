@@ -1,4 +1,4 @@
-"""Help: what a reader sees of commands and options, and what the shell completes."""
+"""Help: visible commands and options, and shell completion."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_examples_name_scenarios_and_presets_that_exist(name: str) -> None:
             assert word in known, word
 
 
-#: Examples that take minutes, that start or watch a server, or that read a file of the user.
+#: Examples that run for minutes, start or watch a server, or read a file of the user.
 _NOT_RUN = re.compile(
     r"reproduce|claims|sweep|\bserve\b|watch|import|report answer|launch|\.prom|result\.json|api\.json|trace\.csv"
 )

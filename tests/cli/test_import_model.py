@@ -1,4 +1,4 @@
-"""``inference-econ import``: the summary, the YAML file, and what a refusal looks like."""
+"""``inference-econ import``: the summary, the YAML file, and error messages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_defaults_of_the_class_are_named_wherever_they_are_counted(command: Comm
     said = ["num_key_value_heads 32", "attention_bias false"]
     assert summary.code == 0
     assert list(ie.model(str(kept)).left_out) == said
-    for source in (config, kept):  # kept in a file, it is the same model
+    for source in (config, kept):  # stored in a file, it is the same model
         text = command("explain", str(source), "h100_sxm", "--tp", "1", "--why").said
         assert "lacks these keys, so published defaults of its architecture apply: num_key_value_heads 32." in text
     text = command("import", str(config)).said
@@ -63,7 +63,7 @@ def test_every_model_argument_takes_a_configuration(command: Command) -> None:
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache of the Hugging Face hub, as its environment variables say where."""
+    """Create an empty Hugging Face cache and set its environment variables."""
     monkeypatch.delenv("HF_HUB_CACHE", raising=False)
     monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
     return tmp_path / "home" / "hub"
@@ -125,7 +125,7 @@ def test_a_path_wins_over_the_cache(command: Command, cache: Path, tmp_path: Pat
 
 @pytest.fixture(scope="module")
 def unknown(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A model of no known type, with a block that nobody knows."""
+    """Write the configuration of a model with an unknown type and an unknown block."""
     tables = {f"model.layers.{n}.engram.table": [200, 64] for n in range(3)}
     return str(folder(tmp_path_factory.mktemp("unknown"), tensors() | tables))
 

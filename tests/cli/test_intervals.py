@@ -1,4 +1,6 @@
-"""Every command says how far off its numbers are: low and high in data, misfits, unlike layouts, unfitted chips."""
+"""Every command states its prediction error: low and high in data, outliers, layouts outside the calibration,
+uncalibrated chips.
+"""
 
 from __future__ import annotations
 

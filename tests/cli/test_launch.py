@@ -1,4 +1,4 @@
-"""``launch``: every generated command line parses with what the engine's own parser has; bad input is one message."""
+"""``launch``: every generated command line parses with the engine's own options; bad input gives one message."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ PROGRAMS = {engine: " ".join(starting.launch(engine).program) for engine in COMM
 
 @pytest.fixture
 def answer(tmp_path: Path, command: Command) -> Path:
-    """An answer of recommend for vLLM."""
+    """Return a result of ``recommend`` for vLLM."""
     return _answer(tmp_path, command, "vllm")
 
 
-#: Answers of recommend by what was asked, computed once for all tests.
+#: Results of recommend by query, computed once for all tests.
 ANSWERS: dict[tuple[str, ...], str] = {}
 
 
 def _answer(folder: Path, command: Command, engine: str, asked: Sequence[str] = PINNED) -> Path:
-    """An answer of recommend for an engine."""
+    """Write a result of ``recommend`` for an engine."""
     path, words = folder / "answer.json", (*asked, "--engine", engine)
     if words not in ANSWERS:
         assert command("recommend", *words, "-o", path).code == 0
@@ -45,7 +45,7 @@ def _answer(folder: Path, command: Command, engine: str, asked: Sequence[str] = 
 
 
 def _started(text: str, program: str, *words: str) -> list[str]:
-    """The words that a script gives to a program, as a shell hands them over."""
+    """Return the arguments that a script passes to a program, split as a shell splits them."""
     with tempfile.TemporaryDirectory() as folder:
         script, stand_in = Path(folder, "launch.sh"), Path(folder, program.split()[0])
         script.write_text(text)
@@ -70,7 +70,7 @@ def _benchmark(text: str) -> dict[str, Any]:
 
 
 def _comments(text: str) -> str:
-    """A script in one line, without the signs of its comments."""
+    """Return a script as one line, without comment signs."""
     return " ".join(text.replace("#", "").split())
 
 
@@ -84,13 +84,13 @@ def test_every_recorded_version_reads_its_command(tmp_path: Path, command: Comma
 
 @pytest.fixture
 def script(answer: Path, command: Command) -> str:
-    """Script that starts the first choice of the answer."""
+    """Return the script that starts the first choice of the result."""
     return command("launch", answer, "--to", "vllm").out
 
 
 @pytest.fixture
 def choice(answer: Path) -> dict[str, Any]:
-    """The first choice of the answer."""
+    """Return the first choice of the result."""
     entry: dict[str, Any] = json.loads(answer.read_text())["choices"][0]
     return entry
 
@@ -220,7 +220,7 @@ def test_a_closed_loop_of_a_frontier_is_offered_as_a_concurrency(tmp_path: Path,
 def test_the_draft_length_that_was_priced_is_started(
     command: Command, tmp_path: Path, rate: str, drafts: int | None, engine: str
 ) -> None:
-    """Alone a request gains by five proposals; a batch that is bound by arithmetic gains by none."""
+    """A single request gains from five draft tokens; a compute-bound batch gains from none."""
     path, pinned = tmp_path / "answer.json", ("--tp", "1", "--dp", "1", "--pp", "1", "--weights", "fp8")
     asked = ("llama_3_8b", "h100_sxm", *pinned, "--isl", "200", "--osl", "200", "--ngram", "--request-rate", rate)
     accepted = ("--acceptance", "0.9,0.8,0.7,0.6,0.5" if drafts else "0.05,0.05,0.05,0.05,0.05")
@@ -271,7 +271,7 @@ def test_pools_of_a_saved_answer_are_started_by_their_engine(
 def test_decode_instances_are_started_with_the_slots_that_keep_the_tpot(
     command: Command, tmp_path: Path, to: str, option: str
 ) -> None:
-    """Fewer than memory holds; instances that read prompts are not limited."""
+    """Decode instances get fewer slots than memory holds; prefill instances have no limit."""
     path = tmp_path / "answer.json"
     asked = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "1", "--disaggregated", "--any-group", "--engine", to)
     promised = ("--request-rate", "100", "--ttft", "3000", "--tpot", "10")
@@ -286,7 +286,7 @@ def test_decode_instances_are_started_with_the_slots_that_keep_the_tpot(
 
 
 def test_the_cache_and_the_drafts_of_a_recipe_are_started(command: Command, tmp_path: Path) -> None:
-    """TensorRT-LLM's recipes keep DeepSeek-V3's cache in fp8 and propose by MTP; nobody asked for either."""
+    """TensorRT-LLM's recipes store DeepSeek-V3's cache in fp8 and speculate with MTP, without any option."""
     path = tmp_path / "answer.json"
     asked = ("deepseek_v3", "h200_sxm", "--request-rate", "1", "--tp", "8", "--dp", "1", "--ep", "4")
     assert command("recommend", *asked, "--engine", "trtllm", "-o", path).code == 0
@@ -365,7 +365,7 @@ def test_deviations_and_cached_tokens_are_offered_by_every_generator(
 
 
 def _saved(path: Path, change: dict[str, Any]) -> Path:
-    """An answer with a part of what it says of itself changed."""
+    """Write a result with a changed field."""
     record = json.loads(path.read_text())
     record["asked"] |= change
     path.write_text(json.dumps(record))
@@ -467,7 +467,7 @@ sources:
 def test_a_fleet_of_agents_is_started(
     tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, to: str
 ) -> None:
-    """Its contexts grow to 500 + 6 x 260 tokens, while the mean turn has about 1,300."""
+    """The contexts grow to 500 + 6 x 260 tokens, while the mean turn has about 1,300."""
     monkeypatch.setattr(agent_play, "_LEAST", 300)
     monkeypatch.setattr(agent_play, "_MOST", 300)
     (tmp_path / "helpers.yaml").write_text(AGENTS, encoding="utf-8")

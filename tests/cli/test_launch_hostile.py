@@ -1,4 +1,4 @@
-"""What ``launch`` writes runs what it says and nothing else, whatever the words of a model's file or an option are."""
+"""Scripts of ``launch`` run only the intended commands, for any text in a model's file or an option."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FORMS = ("command", "compose", "kubernetes", "leaderworkerset", "llm-d", "dynamo
 
 
 def _run(folder: Path, line: Sequence[str], program: str) -> list[str]:
-    """The words that a program gets of a command line, in a folder where nothing else can be run but ``touch``."""
+    """Return the arguments that a program receives from a command line, in a folder where only ``touch`` can run."""
     path = folder / "bin"
     path.mkdir(exist_ok=True)
     heard = folder / "heard"
@@ -47,7 +47,7 @@ def _run(folder: Path, line: Sequence[str], program: str) -> list[str]:
 
 
 def _lists(record: Any) -> Iterator[list[str]]:
-    """The command line of each container of a document: program, then its words."""
+    """Return the command line of each container of a document: program, then its arguments."""
     if isinstance(record, list):
         for item in record:
             yield from _lists(item)
@@ -60,14 +60,14 @@ def _lists(record: Any) -> Iterator[list[str]]:
 
 
 def _comments(text: str) -> str:
-    """The run of the load generator that a manifest has in its comments."""
+    """Return the benchmark command in the comments of a manifest."""
     lines = [line.removeprefix("#").strip() for line in text.splitlines() if line.startswith("#")]
     return "\n".join(lines[lines.index("hold it to account:") + 1 :])
 
 
 @pytest.fixture
 def unguarded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names of weights are not looked at: what is written must hold without that as well."""
+    """Disable the check of weight names: the written files must be safe without it."""
     monkeypatch.setattr(plan, "is_repository", lambda name: bool(name))
 
 

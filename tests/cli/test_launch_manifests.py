@@ -1,4 +1,4 @@
-"""Files that ``launch`` writes for machines: each is of the schema of its kind, and starts what the command does."""
+"""Manifests of ``launch``: each is valid in the schema of its kind, and starts the same command as the script."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ DEEPSEEK = ("deepseek_v3", "h200_sxm", "--isl", "4000", "--request-rate", "4")
 AMD = ("llama_3_70b", "mi300x", "--request-rate", "2", "--tp", "1", "--dp", "1", "--pp", "1", "--weights", "fp8")
 WIDE = ("deepseek_v3", "h200_sxm", "--request-rate", "2", "--tp", "8", "--dp", "2", "--pp", "1", "--ep", "16")
 
-#: The pools of recommend by engine, which take seconds: each is asked for once.
+#: The pools of recommend by engine, which take seconds and are computed once.
 _SAVED: dict[str, str] = {}
 
 
 @pytest.fixture
 def apart(tmp_path: Path, command: Command) -> Callable[[str], Path]:
-    """Pools of recommend for an engine."""
+    """Return pools of ``recommend`` for an engine."""
 
     def answer(engine: str) -> Path:
         path = tmp_path / "apart.json"
@@ -43,7 +43,7 @@ def apart(tmp_path: Path, command: Command) -> Callable[[str], Path]:
 
 
 def _documents(text: str, kind: str | None = None) -> list[dict[str, Any]]:
-    """The documents of a file, each held against the schema of its kind."""
+    """Return the documents of a file, each validated against the schema of its kind."""
     documents = list(yaml.safe_load_all(text))
     for document in documents:
         schema = json.loads((SCHEMAS / f"{kind or document['kind']}.json").read_text())
@@ -57,7 +57,7 @@ def _of_kind(documents: list[dict[str, Any]], kind: str) -> dict[str, Any]:
 
 
 def _containers(value: object) -> Iterator[Mapping[str, Any]]:
-    """Every container of a manifest that runs a command."""
+    """Return every container of a manifest that runs a command."""
     if isinstance(value, dict):
         if "image" in value and "command" in value:
             yield value
@@ -170,7 +170,7 @@ def test_llm_d_takes_an_aggregated_answer_as_well(command: Command) -> None:
 
 @pytest.fixture
 def day(tmp_path: Path, command: Command) -> Path:
-    """The answer of fleet about a day."""
+    """Return a result of ``fleet`` for a day."""
     path = tmp_path / "day.json"
     if "day" not in _SAVED:
         asked = ("llama_3_8b", "h100_sxm", "--tp", "1", "--engine", "vllm", "--rates", "20,100", "--ttft", "500")

@@ -1,4 +1,4 @@
-"""Scripts of pools whose instances share machines: accelerators, ports and side channels that nobody else has."""
+"""Scripts of pools whose instances share machines: separate accelerators, ports and side channels."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.reading import tables
 POOLS: list[str] = tables(Path(__file__))["POOLS"]
 #: Accelerators of a machine of H200s [1].
 MACHINE = 8
-#: What an engine is asked for and told, in lines of a file.
+#: Arguments and environment of an engine, in lines of a file.
 CHANNEL = "${VLLM_NIXL_SIDE_CHANNEL_HOST:-} ${VLLM_NIXL_SIDE_CHANNEL_PORT:-}"
 HEARD = f'printf "%s\\n" "$*" "${{CUDA_VISIBLE_DEVICES:-}}" "{CHANNEL}" > heard'
 
 
 def _written(command: Command, folder: Path, engine: str) -> tuple[Path, dict[str, int], dict[str, int]]:
-    """The script of a plan, and how many instances of how many accelerators it has."""
+    """Return the script of a plan, and its numbers of instances and of accelerators per instance."""
     plan, script = folder / "plan.json", folder / "launch.sh"
     command(*POOLS, "--engine", engine, "-o", str(plan))
     assert command("launch", str(plan), "--to", engine, "-o", str(script)).code == 0
@@ -53,7 +53,7 @@ def _run(script: Path, *words: str, **environment: str) -> subprocess.CompletedP
 
 
 def _instances(script: Path, counts: dict[str, int]) -> Iterator[tuple[list[str], list[int], str]]:
-    """What each instance is told: its words, its accelerators, and where its caches are asked for."""
+    """Return each instance's arguments, accelerators, and side-channel address for its caches."""
     for role, count in counts.items():
         for number in range(count):
             assert _run(script, role, str(number)).returncode == 0
@@ -69,7 +69,7 @@ def test_instances_of_both_roles_share_machines(command: Command, tmp_path: Path
     ports: list[str] = []
     channels: list[str] = []
     for words, devices, channel in _instances(script, counts):
-        # Numbers go on from machine to machine.
+        # Device numbers continue from machine to machine.
         first = next(place for place in range(0, 10**4, MACHINE) if not set(used) & {place + at for at in devices})
         used += [first + at for at in devices]
         ports.append(words[words.index("--port") + 1])

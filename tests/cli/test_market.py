@@ -1,4 +1,4 @@
-"""Which deployments compete: engines, prefill and decode pools, chains, and budgets of power."""
+"""Candidate deployments: engines, prefill and decode pools, chains, and power budgets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_an_engine_that_cannot_serve_is_named_and_the_others_answer(command: Com
 
 
 def test_an_engine_that_nothing_fits_is_named_and_the_others_answer(command: Command) -> None:
-    """Engines reserve different shares of the memory: at this size the weights leave room under one of both only."""
+    """Engines reserve different shares of the memory; at this size the weights fit under only one of the two."""
     chip = ("--set", "hardware.hbm_bytes=22 GB")
     words = ("frontier", *SMALL, "--aggregated", "--engine", "sglang", "--engine", "vllm", *chip)
     alone = command(*words[:-4], *chip, "--engine", "sglang")
@@ -50,7 +50,7 @@ def test_a_frontier_of_pools_of_two_chips(command: Command, tmp_path: Path) -> N
 
 
 def test_power_of_the_facility_buys_a_fleet(command: Command) -> None:
-    """4 chips of 1.68 kW: what they draw, and what that emits."""
+    """Four chips of 1.68 kW: their power draw and its emissions."""
     asked = (*APART, "--ttft", 500, "--tpot", 20)
     by_chips, by_power = (
         record(command, *asked, *means)["choices"][0]

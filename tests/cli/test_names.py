@@ -1,4 +1,4 @@
-"""Names of commands: old ones, synonyms, guesses and misspellings, and entries of the catalog by name alone."""
+"""Names of commands (old names, synonyms, guesses, misspellings) and catalog entries by name alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from inference_econ.requests.tables import HIDDEN
 from inference_econ.requests.words import current_words
 from tests.commands import Command
 
-#: Old command lines, and what they are now.
+#: Old command lines, and their new forms.
 OLD = {
     "hour-cost h100_sxm": "gpu-cost h100_sxm",
     "models": "list models",
@@ -100,7 +100,7 @@ def test_options_have_the_spellings_of_other_tools(command: Command) -> None:
 
 
 def _options(text: str) -> int:
-    """Options that a help lists under its headings."""
+    """Return the options that a help page lists under its headings."""
     return len(re.findall(r"^  -", re.split(r"^\w[\w, ]*:\n", text, maxsplit=1, flags=re.MULTILINE)[1], re.MULTILINE))
 
 

@@ -1,4 +1,4 @@
-"""API offers on the command line: listed, taken from a snapshot, and compared with what serving costs."""
+"""API offers on the command line: list, snapshot, and comparison with serving costs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MINE = "provider,model,hours,input,cached_input,output\nown,qwen3-32b,peak,2,0.
 
 @pytest.fixture(autouse=True)
 def _home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """An empty home."""
+    """Set an empty home folder."""
     monkeypatch.setattr(Path, "home", lambda: tmp_path / "home")
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
 
@@ -73,7 +73,7 @@ def test_offers_are_in_the_folder_of_xdg(command: Command, monkeypatch: pytest.M
 
 
 def test_a_user_without_a_home(command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Neither HOME nor an entry of the user, as in batch systems; Altair cannot be imported then."""
+    """Batch systems have neither HOME nor a user entry; Altair cannot be imported then."""
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)

@@ -1,4 +1,4 @@
-"""Options that commands share: names that people have, degrees of an instance, what its scheduler is told, adapters."""
+"""Shared options: common names, degrees of an instance, scheduler settings, adapters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_launch_takes_them_too(command: Command) -> None:
     plain = command("launch", "qwen3_32b", "h100_sxm", *asked)
     assert plain.code == 0
     named = command("launch", "Qwen/Qwen3-32B-Instruct", "H100-SXM", *asked)
-    assert named.out == plain.out.replace("Qwen/Qwen3-32B", "Qwen/Qwen3-32B-Instruct")  # what was typed is started
+    assert named.out == plain.out.replace("Qwen/Qwen3-32B", "Qwen/Qwen3-32B-Instruct")  # the typed name
     assert "'Qwen/Qwen3-32B-Instruct' is taken as qwen3_32b" in named.err
 
 
@@ -61,14 +61,14 @@ def test_slots_bind_in_every_service_question(command: Command) -> None:
     few = ("--slots", 8)
     assert record(command, "load", *ONE, "--rates", 1, *few)["slots"] == 8
     assert record(command, "price", *ONE, *RATE, *few)["slots"] == 8
-    # Who proposes tokens is done with a request sooner, so that fewer slots would do.
+    # A request with speculation ends sooner, so fewer slots would be enough.
     plain = ("recommend", *ONE, *RATE, "--engine", "vllm", "--no-speculation")
     choice = record(command, *plain, *few)["choices"][0]
     assert (choice["slots"], choice["replicas"]) == (8, 2)
     assert record(command, *plain)["choices"][0]["replicas"] == 1
     quicker = record(command, *plain[:-1], *few)["choices"][0]
     assert (quicker["slots"], quicker["replicas"]) == (8, 1)
-    # Of pools that prefill and decode apart nobody says whose slots are meant.
+    # For prefill and decode pools, it is unclear which slots are limited.
     most = record(command, "recommend", *ONE[:2], "--max-instance-gpus", 1, "--gpus", 2, *few)["choices"]
     assert {(each["serving"], each["slots"]) for each in most} == {("aggregated", 8)}
     points = record(command, "frontier", *ONE, *few)["points"]

@@ -1,4 +1,4 @@
-"""The command that compares ways to read one prompt on several chips."""
+"""``prefill``: ways to process one prompt on several chips."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All prices that files list, and prices that questions are asked with."""
+"""All prices of the catalog's files, and prices as options."""
 
 from __future__ import annotations
 

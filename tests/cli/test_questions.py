@@ -16,7 +16,7 @@ def test_explain_options(command: Command) -> None:
     subject = ("explain", "llama_3_8b", "tpu_v7", "--weights", "fp8", "--assumptions", "ideal", "--price", "2")
     answer = record(command, *subject, "--set", "hardware.hbm_bytes_per_second=1 TB/s")
     assert (answer["assumptions"], answer["weights"]) == ("ideal", "fp8")
-    # 8.0 GB less the input embedding of 0.5 GB, and a cache of 0.26 GB, at 1 TB/s; nothing else.
+    # 8.0 GB minus the input embedding of 0.5 GB, and a cache of 0.26 GB, at 1 TB/s; no other time.
     assert answer["step_seconds"] == pytest.approx(7.77e-3, rel=0.01)
     assert answer["dollars_per_million_output_tokens"] == pytest.approx(
         answer["step_seconds"] * 2 / 3600 * 1e6, rel=1e-12
@@ -34,7 +34,7 @@ DRAFTED = ("speculate", "llama_3_70b", "h100_sxm", "--weights", "fp8", "--tp", "
 
 
 def test_multi_token_prediction_is_as_quick_as_published(command: Command) -> None:
-    """SGLang's documents (basic_usage/deepseek_v3, H200 TP8): 1.8 times as quick alone, 1.5 times at 32."""
+    """SGLang's documents (basic_usage/deepseek_v3, H200 TP8) report speedups of 1.8 alone and 1.5 at 32."""
     rows = record(command, "speculate", "deepseek_v3", "h200_sxm", "--tp", 8, "--mtp")["rows"]
     speedup = {row["concurrency"]: row["speedup"] for row in rows}
     assert speedup[1] == pytest.approx(1.8, rel=0.15)
@@ -43,7 +43,7 @@ def test_multi_token_prediction_is_as_quick_as_published(command: Command) -> No
 
 
 def test_an_engine_s_recipe_says_how_many_tokens_are_proposed(command: Command) -> None:
-    """vLLM's recipes propose 1 token for GLM-4.5, SGLang's 3; a length that is named counts before them."""
+    """For GLM-4.5, vLLM's recipes set 1 draft token and SGLang's set 3; an explicit length overrides them."""
 
     def longest(*options: object) -> int:
         subject = ("speculate", "glm_4_5", "h200_sxm", "--tp", 8, "--weights", "fp8", "--mtp", "--format", "json")

@@ -1,4 +1,4 @@
-"""``run``, ``table``, ``figure`` and ``reproduce``: scenarios, those of the published study among them."""
+"""``run``, ``table``, ``figure`` and ``reproduce``: scenarios, also those of the published study."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_what_ifs_reach_all_series(command: Command, tmp_path: Path) -> None:
     title, _, _, *rows = command("paper", "table", "table_1", *slow).out.splitlines()
     assert title.startswith("Table 1 with hardware.hbm_bytes_per_second=1 TB/s: the fastest point")
     assert rows[0].split()[-2] == "600"
-    # What-ifs of a series stand in the place of common ones, and have further ones behind them.
+    # What-ifs of a series replace common ones, and may be followed by further ones.
     (tmp_path / "mine.yaml").write_text(
         SCENARIO.replace("{weights: fp8}", "{changes: [model.layers=16]}"), encoding="utf-8"
     )
@@ -84,7 +84,7 @@ def test_a_result_without_curves_has_no_figure(refused: Command, tmp_path: Path)
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Restrict the study to what takes no time."""
+    """Restrict the study to its fast parts."""
     monkeypatch.setattr(gallery, "scenario_names", lambda: ["paper/table_1", "paper/figure_2"])
 
 

@@ -1,4 +1,4 @@
-"""How answers are shown: forms, files, colours and what --quiet leaves out. tests/golden holds widths."""
+"""Rendering of results: formats, files, colors and ``--quiet``. Widths are tested in tests/golden."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_colour_follows_the_usual_variables(command: Command, monkeypatch: pytes
     monkeypatch.setenv("FORCE_COLOR", "1")
     coloured = command("explain", "llama_3_8b", "h100_sxm").out
     assert "\x1b[" in coloured
-    assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == plain  # nothing is said by colour alone
+    assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == plain  # color is never the only sign
     monkeypatch.setenv("NO_COLOR", "1")
     assert not _has_codes(command)
     monkeypatch.delenv("FORCE_COLOR")

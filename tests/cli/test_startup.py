@@ -1,4 +1,4 @@
-"""The command as a process: quick answers without heavy libraries, pipes, interrupts and progress."""
+"""The command as a process: fast start without heavy libraries, pipes, interrupts and progress."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from tests.commands import Command
 
-#: What the installed script does.
+#: Code of the installed script.
 SCRIPT = """\
 import importlib.metadata, sys
 sys.argv = ["inference-econ", *sys.argv[1:]]
@@ -23,7 +23,7 @@ sys.argv = ["inference-econ", *sys.argv[1:]]
 start = entry.load()
 """
 PLAIN = f"{SCRIPT}start()"
-#: Says at the end which libraries were loaded, and which modules of ours.
+#: Reports at the end the loaded libraries and our modules.
 TELLING = f"""{SCRIPT}
 try:
     start()
@@ -48,7 +48,7 @@ def test_help_and_wrong_names_load_nothing_heavy(arguments: list[str], code: int
     assert answer in process.stdout + process.stderr
     loaded = set(process.stderr.splitlines()[-1].split()[1:])
     assert "click" in loaded
-    # Whether a name is another's title is known once the files are read.
+    # Conflicts of names and titles are found after the files are read.
     assert loaded & HEAVY <= ({"pydantic", "yaml"} if "unknown" in answer else set())
 
 
@@ -77,14 +77,14 @@ def test_answers_load_no_library_that_takes_longer_than_they_do(question: str, t
     loaded = set(process.stderr.splitlines()[-1].split()[1:])
     assert "numpy" in loaded
     assert not loaded & {"scipy", "pandas", "pint", "bibtexparser", "ruamel", "jinja2", "http", "ssl", *DRAWING}
-    # Nor what scenarios of other publications need: claims, closed models, KV-Runahead and their like.
+    # Modules for scenarios of other publications are not loaded: claims, closed models, KV-Runahead and similar ones.
     studies = {name for name in loaded if name.startswith("inference_econ.studies.")}
     assert studies <= {"inference_econ.studies.exhibits"}
     assert "inference_econ.extras.servers.measurements" not in loaded
 
 
 def _python(code: str) -> list[str]:
-    """The words that a program prints in a process of its own."""
+    """Return the words that a program prints in its own process."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     return done.stdout.split()
 
@@ -162,14 +162,14 @@ def test_an_interrupt_is_told_in_a_word(command: Command, monkeypatch: pytest.Mo
 
 
 class _Terminal(io.StringIO):
-    """An error stream that says it is a terminal."""
+    """Represent an error stream that reports to be a terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
 def _terminal(monkeypatch: pytest.MonkeyPatch) -> _Terminal:
-    """The error stream, as a terminal that can draw; to be called in the test, since capturing begins anew there."""
+    """Replace the error stream by a terminal; call it in the test, since capturing restarts there."""
     monkeypatch.setenv("TERM", "xterm-256color")
     stream = _Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
@@ -177,7 +177,7 @@ def _terminal(monkeypatch: pytest.MonkeyPatch) -> _Terminal:
 
 
 def _lasting(monkeypatch: pytest.MonkeyPatch, terminal: _Terminal) -> None:
-    """Let scenarios take until a bar is seen, at most some seconds."""
+    """Delay scenarios until a progress bar is visible, at most some seconds."""
     from inference_econ.studies import scenario
 
     answer, show = scenario.run, importlib.import_module("inference_econ_cli.show")

@@ -1,4 +1,4 @@
-"""The command that says what a traffic is, and the options that give one to other commands."""
+"""``show traffic``, and the workload options of other commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words and numbers that commands print, one command line a row of the table beside this file."""
+"""Words and numbers that commands print; each row of the table next to this file is one command line."""
 
 from __future__ import annotations
 

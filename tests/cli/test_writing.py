@@ -1,4 +1,6 @@
-"""Files that commands write: of the kind that the name says, whole, never one that is read, refused before the work."""
+"""Output files: the format follows the name, files are complete, inputs are never overwritten, errors come before the
+work.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ def test_what_cannot_be_written_is_found_before_the_work(
 
 
 def test_names_that_differ_in_case_are_two_files(command: Command, tmp_path: Path) -> None:
-    """As they are where letters count, and the one that is written last stands where they do not."""
+    """Case-sensitive systems have two files; on other systems the last one written remains."""
     outcome = command("explain", "llama_3_8b", "h100_sxm", "--plot", "a.svg", "--roofline", "A.svg", "--quiet")
     assert outcome.code == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["A.svg", "a.svg"]
@@ -106,7 +108,7 @@ def test_nothing_is_lost(refused: Command, tmp_path: Path, arguments: Sequence[s
 @pytest.mark.usefixtures("_files")
 @pytest.mark.parametrize("place", ["llama_3_8b", "weights/answer.json", "/dev/stdout"])
 def test_what_is_not_read_may_be_written(command: Command, tmp_path: Path, place: str) -> None:
-    """A name of the catalogue is no file of the same name, and a new file in a folder that is read takes no place."""
+    """A catalog name is not interpreted as a file, and a new file in an input folder replaces nothing."""
     outcome = command("explain", "llama_3_8b" if place != "weights/answer.json" else "weights", "h100_sxm", "-o", place)
     assert outcome.code == 0, outcome
     if place != "/dev/stdout":

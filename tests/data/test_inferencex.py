@@ -1,4 +1,4 @@
-"""What rows of InferenceX do not say: from the table of their scripts, or not at all."""
+"""InferenceX rows and their missing values: from the table of scripts, or absent."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _reason(tmp_path: Path, **changes: str) -> str:
     return found.reason
 
 
-# What the scripts told the engines.
+# Engine settings in scripts.
 
 
 def test_facts_of_the_version_and_layout_of_a_row(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_layout_that_only_scripts_with_speculation_began_speculates(tmp_path: 
 
 
 def test_where_no_script_began_such_a_server_those_for_requests_as_long_count(tmp_path: Path) -> None:
-    """MiniMax on B200: as many tokens in a step as two prompts have, whatever the layout."""
+    """MiniMax on B200: a step has the tokens of two prompts in every layout."""
     row = SERVING | {
         "backend": "vllm", "backend_version": "0.19.0", "model_path": "MiniMaxAI/MiniMax-M2.5", "tp_size": "1",
         "moe_ep_size": "1",
@@ -78,7 +78,7 @@ def test_a_chip_and_version_without_a_script_tell_nothing(tmp_path: Path) -> Non
 
 
 def test_scripts_tell_of_runs_of_inferencemax_too(tmp_path: Path) -> None:
-    """Also by the id alone, and by the months that the source names."""
+    """Scripts also apply by the id alone, and by the months that the source names."""
     nightly = _one(tmp_path, NIGHTLY)
     assert (nightly.wait_steps, nightly.kv, nightly.most_sequences) == (15.0, "fp8", 128.0)
     assert _one(tmp_path, NIGHTLY, concurrency="8").wait_steps == 5.0
@@ -95,7 +95,7 @@ def test_cache_formats_changed_with_the_months(tmp_path: Path) -> None:
 
 
 def test_degrees_that_scripts_chose_themselves(tmp_path: Path) -> None:
-    """The first scripts of TensorRT-LLM set both by the concurrency, whatever was asked."""
+    """The first scripts of TensorRT-LLM set both degrees by the concurrency and ignored the request."""
     row = SERVING | {
         "backend": "trtllm", "backend_version": "1.1.0rc2.post2", "model_path": "deepseek-ai/DeepSeek-R1",
         "isl": "1024", "tp_size": "8", "moe_tp_size": "8", "moe_ep_size": "1",
@@ -130,7 +130,7 @@ def test_without_a_version_the_scripts_of_its_day_count(tmp_path: Path) -> None:
 
 
 def test_tensor_and_data_parallel_degrees_of_the_same_accelerators(tmp_path: Path) -> None:
-    """vLLM's expert-parallel runs: attention_dp_size repeats tp_size, and moe_ep_size has their product."""
+    """In vLLM's expert-parallel runs, attention_dp_size repeats tp_size, and moe_ep_size has their product."""
     row = SERVING | {
         "backend": "vllm", "backend_version": "0.18.0", "model_path": "MiniMaxAI/MiniMax-M2.5", "system": "h200_sxm",
         "tp_size": "8", "attention_dp_size": "8", "moe_ep_size": "64",
@@ -151,7 +151,7 @@ def test_tensor_and_data_parallel_degrees_of_the_same_accelerators(tmp_path: Pat
 def test_a_batch_below_the_concurrency_is_that_of_one_of_several_servers(tmp_path: Path) -> None:
     run = _one(tmp_path, SERVING, silicon_concurrency="64")
     assert (run.accelerators, run.tp, run.dp, run.concurrency) == (16, 4, 1, 64.0)
-    assert "4 servers: batch_size 16 of 64 requests at a time" in run.remarks
+    assert "4 servers: batch_size 16 of 64 concurrent requests" in run.remarks
     assert "64 concurrent requests are not a multiple of batch_size 24" in _reason(
         tmp_path, silicon_concurrency="64", batch_size="24"
     )
@@ -182,7 +182,7 @@ def test_checkpoints_in_nvfp4_of_models_that_are_published_in_int4(tmp_path: Pat
     assert (integers.model, integers.weights) == ("kimi_k2_thinking", None)
 
 
-# Spoilt runs.
+# Invalid runs.
 
 
 def test_a_run_that_is_slower_by_half_than_another_of_its_configuration_is_spoilt(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_the_collectors_own_runs_read_little_more_than_a_prompt_beside_decoding(
 ) -> None:
     own = {"source": "aiconfigurator silicon_sample.csv", "isl": "1000", "osl": "500", "backend": engine}
     run = _one(tmp_path, SERVING, **own)
-    # SGLang begins prompts until they are 2,500 tokens: three of them.
+    # SGLang starts prompts up to 2,500 tokens: three of them.
     assert (run.step_tokens, run.prefill_first, run.spread) == (tokens, False, 0.0)
     assert _one(tmp_path, SERVING, **own | {"source": "mine"}).step_tokens is None
 
@@ -229,7 +229,7 @@ def test_the_collectors_own_runs_read_little_more_than_a_prompt_beside_decoding(
 def test_launch_settings_hold_from_the_version_that_they_were_made_for(
     tmp_path: Path, engine: str, version: str, model: str, tokens: float, first: bool
 ) -> None:
-    """Prompts of 2,000 tokens, 16 at a time, room for 1,500 more tokens: SGLang begins two of them."""
+    """With prompts of 2,000 tokens, concurrency 16 and room for 1,500 more tokens, SGLang starts two prompts."""
     row = SERVING | {"backend": engine, "backend_version": version, "model_path": model, "moe_ep_size": "1"}
     run = _one(tmp_path, row, system="h200_sxm", isl="2000", osl="500", source="aiconfigurator silicon_sample.csv")
     assert (run.step_tokens, run.prefill_first, run.spread) == (tokens, first, 0.0)

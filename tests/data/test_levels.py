@@ -1,4 +1,4 @@
-"""Levels that are shipped: what they are fitted to, and errors of rows that they have not seen."""
+"""Shipped measured corrections: their fit, and errors on left-out rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.extras.servers.levels.rows import SPREADS, observed
 
 
 def test_no_level_is_fitted_to_prompts_that_were_cached() -> None:
-    """The time of a prefix that was found in a cache is that of other requests than the row says."""
+    """A cached prefix belongs to requests other than those that the row describes."""
     rows = [row for row in shipped(["serving_points"]) if isinstance(row, Measurement) and row.model == "llama_3_8b"]
     cached = [row for row in rows if row.engine == "vllm" and row.engine_version == "0.12.0"]
     assert len(cached) == 21 and all("prefix cache" in row.spoilt for row in cached)
@@ -26,7 +26,7 @@ def test_no_level_is_fitted_to_prompts_that_were_cached() -> None:
 
 @pytest.mark.long
 def test_spreads_are_found_again() -> None:
-    """Rows that are drawn with known spreads show about these."""
+    """A fit to rows drawn with known spreads finds about these spreads."""
     draw = np.random.default_rng(1)
     rows = []
     for version in range(60):
@@ -43,7 +43,7 @@ def test_spreads_are_found_again() -> None:
 
 
 def test_rows_that_are_left_out_have_not_been_seen() -> None:
-    """A row alone in its deployment has the level of what is wider."""
+    """A left-out row alone in its deployment gets the correction of the next wider group."""
     rows = [observed(0.5, id="1"), observed(0.5, id="2", tp=4)]
     without = left_out_levels(rows, SPREADS, UNSEEN["load"])
     rest = pooled(rows[1:], SPREADS)

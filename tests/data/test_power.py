@@ -1,4 +1,4 @@
-"""The maker of what chips draw, on runs that are made up of shares."""
+"""The generator of measured power, tested on runs with known shares."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESULT = {
 
 
 def test_a_run_is_read(tmp_path: Path) -> None:
-    """One published number: ML.ENERGY version 3, lm-arena-chat, 64 sequences at most."""
+    """One published number: ML.ENERGY version 3, lm-arena-chat, at most 64 sequences."""
     others = {"gpu_model": "B200"}, {"model_id": "somebody/else"}
     for task in ("gpqa", "lm-arena-chat", "sourcegraph-fim"):
         runs = [RESULT, {**RESULT, **others[1]}] if task == "lm-arena-chat" else []
@@ -29,7 +29,7 @@ def test_a_run_is_read(tmp_path: Path) -> None:
     assert (row.model, row.hardware, row.used) == ("qwen3_8b", "h100_sxm", True)
     assert row.watts == pytest.approx(514.39 / 700.0)
     assert 1.0 < row.longer < power.LONGEST and 0.4 < row.shares[1] < 0.6 < 1.0 and 0.1 < row.shares[2] < 0.15
-    # What ships was fitted without this model's rows to within the error that is told.
+    # The shipped profile was fitted without this model's rows, and predicts them within the stated error.
     shares = catalog.power().generations["hopper"]
     error = power.predicted_errors([row], np.array([shares.idle, shares.memory, shares.arithmetic]))
     assert abs(error[0]) < 0.15

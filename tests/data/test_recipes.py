@@ -1,4 +1,4 @@
-"""Recipes of disaggregated servers, and which rows are runs of which."""
+"""Recipes of disaggregated servers, and the rows that are runs of each."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _file(path: Path, **changes: str) -> Path:
 
 
 def _row(milliseconds: float, workers: tuple[int, int] | None = None, **changes: object) -> Measurement:
-    """A row as the collection writes it: without attention-DP, and with the expert parallelism of prefill."""
+    """Return a row as the collection writes it: without attention-DP, with the expert parallelism of prefill."""
     first, second = workers or (None, None)
     row = Measurement(
         id=f"{milliseconds:g} ms", dataset="d", source="public InferenceX runs", engine="trtllm", engine_version="1.0",
@@ -100,7 +100,7 @@ def test_the_only_recipe_tells_the_pools_of_a_row() -> None:
     assert row.remarks == ("pools of recipe",)
     (blank,) = _matched([_row(20.0, None, prefill=RecordedPool(workers=None, tp=8, dp=1, pp=1, ep=None))], RECIPE)
     assert blank.prefill == RECIPE.prefill
-    # Layouts that are recorded give way to what was run.
+    # Layouts of the run replace recorded ones.
     (known,) = _matched([_row(20.0, (1, 3))], RECIPE)
     assert known.prefill == RECIPE.prefill
 
@@ -123,7 +123,7 @@ def test_rows_without_a_recipe_stay_unknown(other: dict[str, object]) -> None:
 def test_runs_with_and_without_speculation_are_told_apart_by_a_tenth() -> None:
     fast, again, slow = _matched([_row(12.0), _row(12.3), _row(20.0)], RECIPE, DRAFTED)
     assert _said([fast, again, slow]) == [(3, "MTP3"), (3, "MTP3"), (3, "none")]
-    # One result for two recipes: nobody knows of which it is.
+    # One result for two recipes is ambiguous.
     assert [row.unknown for row in _matched([_row(20.0)], RECIPE, DRAFTED)] == [SPECULATION]
     assert [row.unknown for row in _matched([_row(19.0), _row(20.0)], RECIPE, DRAFTED)] == [SPECULATION] * 2
 
@@ -150,7 +150,7 @@ def test_recorded_workers_say_which_recipe_is_left_for_others() -> None:
 def test_recorded_workers_stay_where_results_do_not_tell() -> None:
     many = replace(DRAFTED, decode=replace(DRAFTED.decode, slots=16))
     (row,) = _matched([_row(20.0, (1, 3))], RECIPE, many)
-    # What both recipes say holds; slots and speculation do not.
+    # Equal settings of both recipes are known; slots and speculation are not.
     assert row.prefill == RECIPE.prefill
     assert row.decode == RecordedPool(workers=3, tp=8, dp=1, pp=1, ep=8, slots=None)
     assert (row.speculation, row.unknown) == ("unrecorded", "")
@@ -165,7 +165,7 @@ def test_recipes_that_say_the_same_count_once() -> None:
 
 
 def test_a_row_without_a_version_is_of_a_recipe_of_its_days() -> None:
-    """Such rows say the accelerators of the whole server, or record speculation and attention-DP."""
+    """Such rows state the accelerators of the full server, or record speculation and attention-DP."""
     days = Days(date(2025, 12, 5), date(2025, 12, 5))
     recipe = replace(RECIPE, days=days)
     whole = RecordedPool(workers=None, tp=32, dp=1, pp=1, ep=1)

@@ -1,4 +1,4 @@
-"""The table of what scripts of measured runs told the engines."""
+"""The table of engine settings in scripts of measured runs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_every_shipped_line_names_what_the_catalogue_has() -> None:
 
 
 def test_a_few_lines_as_the_scripts_have_them() -> None:
-    """Read by hand in the scripts of the commits that the lines name."""
+    """Compare with values read by hand in the scripts of the named commits."""
     lines = {
         (run.model, run.engine, run.chip, run.precision, version, run.concurrency, run.speculation): run
         for run in scripts.measured_runs()

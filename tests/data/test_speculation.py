@@ -1,4 +1,4 @@
-"""Which runs of a collection speculate: what only ran so, the faster of two, and what nobody can tell."""
+"""Runs of a collection with speculation: runs with only one mode, the faster of two, and unknown ones."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_where_only_the_method_is_recorded_the_scripts_say_how_far_ahead() -> No
     ]
     apart = {"engine": "trtllm", "engine_version": "9.9", "speculation": "MTP", "tp": 1, "dp": 8, "ep": 8}
     assert _named(apart) == ["MTP1"]
-    # Who else measures has scripts of his own.
+    # Other sources have other scripts.
     assert _named(apart | {"source": "a report"}) == ["MTP"]
 
 
@@ -75,7 +75,7 @@ def test_tokens_of_a_round_are_those_of_prompts_like_the_row_s() -> None:
     mine = {"concurrency": 128.0, "engine_version": "0.5.8"}
     rows = resolved([Measurement(**ROW | mine | change) for change in ({}, {"source": "a report"})])
     assert [row.tokens_per_round for row in rows if isinstance(row, Measurement)] == [2.30, 2.58]
-    # What waits for ten rounds waits for the tokens of ten rounds.
+    # The wait for ten rounds becomes the wait for their tokens.
     (waiting,) = resolved([Measurement(**ROW | mine | {"wait_steps": 10.0})])
     assert isinstance(waiting, Measurement)
     assert waiting.wait_steps == pytest.approx(23.0)

@@ -1,4 +1,4 @@
-"""Published tables to what comes with the package: every table again, and what notes and sources add to rows."""
+"""Generators of shipped tables: every table is regenerated, and notes and sources add to rows."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_ids_are_those_of_the_files() -> None:
     assert next(row for row in _shipped() if row.dataset == "poisson_load_a100").id == "row 1"
 
 
-# What notes say.
+# Limits in notes.
 
 
 def test_limits_that_a_load_had_to_keep(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_submissions_to_mlperf_with_the_engine_of_tensorrt_are_compiled(tmp_path
     assert not _point(tmp_path, engine="", source_id="a report", notes="TensorRT 10.2.0, CUDA 12.4").compiled
 
 
-# What is known of sources.
+# Facts of sources.
 
 
 def test_facts_of_sources(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_latencies_of_whole_servers_are_means_of_runs_of_ten_rounds(tmp_path: Pa
 
 
 def test_the_means_of_whole_servers_are_the_means_of_the_nightly_runs() -> None:
-    """Where both have the same time between tokens, TTFT is the mean and not the median of the other collection."""
+    """For equal times between tokens, TTFT is the mean, unlike the median of the other collection."""
     with TABLES["inferencemax_aggregated"].open(encoding="utf-8", newline="") as stream:
         runs = [row for row in csv.DictReader(stream) if row["hf_model"] == "openai/gpt-oss-120b"]
     ratios = []

@@ -1,4 +1,4 @@
-"""Each choice by itself: what it changes, in which direction, and that ``deployable`` without them is ``paper``."""
+"""Each modeling choice alone: its effect and direction, and ``deployable`` without all of them is ``paper``."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _asked(model: str, chip: str, context: float, preset: str, *changes: str) ->
 
 @st.composite
 def plans(draw: st.DrawFn) -> Plans:
-    """A few plans in whole numbers, of decode, verification or prefill."""
+    """Draw a few integer plans of decode, verification or prefill."""
     powers = st.integers(0, 3)
     drawn = draw(st.lists(st.tuples(powers, powers, st.integers(0, 2), st.integers(0, 12)), min_size=1, max_size=4))
     tp, dp, pp, batch = 2.0 ** np.array(drawn, dtype=float).T
@@ -77,7 +77,8 @@ PARTS = {
 EFFECTS: dict[str, tuple[str, str]] = tables(Path(__file__))["EFFECTS"]
 ELSEWHERE: set[str] = set(tables(Path(__file__))["ELSEWHERE"])
 WITH: dict[str, list[str]] = tables(Path(__file__))["WITH"]
-#: Where it matters, if not after a thousand tokens: between the middle and the end of the first chunk [tokens].
+#: Contexts at which a field matters, if not after a thousand tokens: between the middle and the end of the first chunk
+#: [tokens].
 CONTEXTS = {"attention.chunk_position": 6000.0}
 #: Chips on which a field matters, if not on the first ones.
 WHERE = {"network.mesh_links": ("mi300x",)}
@@ -102,7 +103,7 @@ def _value(assumptions: Assumptions, field: str) -> object:
 
 
 def _like_paper(assumptions: Assumptions, field: str) -> Assumptions:
-    """Assumptions with one field as the published study has it."""
+    """Return assumptions with one field as in the published study."""
     value = _value(_preset("paper"), field)
     if field == "per_family":
         return assumptions.model_copy(update={field: value})
@@ -118,7 +119,7 @@ def _measures(setup: Setup, plan: Plans) -> dict[str, float]:
 
 @cache
 def _before(model: str, chip: str, context: float, changes: tuple[str, ...], deployment: int) -> dict[str, float]:
-    """What most fields are held against, once for all of them."""
+    """Return the shared baseline of most fields."""
     return _measures(_asked(model, chip, context, "deployable", *changes), DEPLOYMENTS[deployment])
 
 
@@ -133,7 +134,7 @@ def test_a_choice_changes_what_it_is_about_and_nothing_else(field: str) -> None:
     allowed = {part for name in names.split() for part in PARTS.get(name, {name})}
     # With all parts of a step shown, unless the field decides on that.
     shown: tuple[str, ...] = () if field == "chip.overlap" else ("chip.overlap=none",)
-    # Halves of a batch that take turns touch everything.
+    # Two-batch overlap changes every part.
     shown += () if field == "network.two_batch_overlap" else ("network.two_batch_overlap=never",)
     changes = (*shown, *WITH.get(field, ()))
     after = _like_paper(_preset("deployable", changes), field)

@@ -1,4 +1,4 @@
-"""Steps of small plans by hand: one dense model, mixtures of experts, latent attention; routers by simulation."""
+"""Steps of small plans by hand: a dense model, mixtures of experts, latent attention; routers are simulated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.reading import scalar
 _LL = "{LL: {base: 7 us, per_rank: 1 us, per_domain_doubling: 5 us, bandwidth_factor: 0.5}}"
 _ONE_SHOT = "one_shot: {shape: one_shot, base: 3.6 us, per_rank: 0.01 us, bandwidth_factor: 0.58}"
 _TWO_SHOT = "two_shot: {shape: two_shot, base: 2.4 us, per_rank: 1.25 us, bandwidth_factor: 0.49}"
-#: What a hand can follow, whatever the presets say.
+#: Changes that make presets simple enough for hand calculations.
 PLAIN = (
     f"network.collectives={{kind: nccl_tree, version: '1', protocols: {_LL}}}",
     "network.collective_overhead=0 us",
@@ -31,7 +31,7 @@ KERNELS = (
 
 @pytest.mark.parametrize(("batch", "kernel"), [(1, "one_shot"), (64, "two_shot")])
 def test_two_all_reduces_per_layer_of_a_dense_model(batch: int, kernel: str) -> None:
-    # Llama 3 8B on eight chips: tokens of 4096 in two bytes, 32 x 2 sums on the quicker kernel.
+    # Llama 3 8B on eight chips: tokens of 4096 in two bytes, 32 x 2 all-reduces on the faster kernel.
     setup, plan = setup_of("llama_3_8b", "h100_sxm", 0.0, *KERNELS), plan_of(8, batch=batch)
     size = batch * 4096 * 2
     each = {
@@ -49,8 +49,8 @@ def test_two_all_reduces_per_layer_of_a_dense_model(batch: int, kernel: str) -> 
 
 
 def test_an_exchange_of_experts_by_hand() -> None:
-    # DeepSeek-V3, 16 ranks in two boxes, attention apart: a rank sends 8 copies of its 16 tokens, half of them to
-    # the other box over its own 50 GB/s, at the protocol's share; twice per layer of experts.
+    # DeepSeek-V3, 16 ranks in two nodes with separate attention: a rank sends 8 copies of its 16 tokens. Half of them
+    # go to the other node at the protocol's share of the rank's 50 GB/s, twice per MoE layer.
     plan = plan_of(1, 16, ep=16, batch=256)
     latency = 7e-6 + (8 - 1) * 1e-6 + math.log2(2) * 5e-6
 
@@ -109,7 +109,7 @@ def test_what_a_cached_token_costs_in_each_variant_of_latent_attention(variant: 
 
 
 def test_the_latent_is_copied_by_every_rank_and_decompressed_heads_are_not() -> None:
-    # 576 elements on each of tp ranks against 128 x 320 spread over them: from tp 72 on copies take more.
+    # 576 elements on each of tp ranks against 128 x 320 spread over them: from tp 72 on, copies are larger.
     def cache(variant: str, tp: float) -> float:
         setup = setup_of("deepseek_v2", "gb200_nvl72", 1024.0, f"attention.latent={variant}")
         return setup.memory(plan_of(tp, ep=tp)).of_one_plan()[1]
@@ -121,7 +121,7 @@ def test_the_latent_is_copied_by_every_rank_and_decompressed_heads_are_not() -> 
         assert cache("decompressed", tp) == 128 * 320 * layer
     assert cache("absorbed", 64) < cache("decompressed", 64)
     assert cache("absorbed", 128) > cache("decompressed", 128)
-    # And each rank reads what it holds.
+    # Each rank reads its stored weights.
     plan = plan_of(8, ep=8)
     for variant, share in (("absorbed", 576.0), ("decompressed", 128 * 320 / 8)):
         setup = setup_of("deepseek_v2", "gb200_nvl72", 1024.0, f"attention.latent={variant}")
@@ -132,13 +132,13 @@ def test_norms_activation_functions_and_sampling_by_hand() -> None:
     # Llama 3 8B on two chips, 16 tokens: both ranks norm all tokens, and share the feed-forward width.
     setup, plan = setup_of("llama_3_8b", "h100_sxm", 0.0), plan_of(2, batch=16)
     per_token = {
-        "norms": 2 * 4 * 4096 * 2,  # two norms: the stream and what is added are read, their sum and its norm written
-        "activation function": 3 * 14336 / 2 * 2,  # gate and up are read, their product written
+        "norms": 2 * 4 * 4096 * 2,  # two norms: read the stream and the addend, write their sum and its norm
+        "activation function": 3 * 14336 / 2 * 2,  # read gate and up, write their product
         "sampling": 3 * 128_256 * 4,
     }
     for name, moved in per_token.items():
         assert scalar(row_of(setup, plan, name).activation_bytes_per_token) == moved
-    # Groups with sequences of their own norm and sample those only.
+    # Groups with separate sequences process norms and sampling only for those.
     grouped = plan_of(1, 2, batch=16)
     assert scalar(row_of(setup, grouped, "norms").activation_bytes_per_token) == 4 * 4096 * 2
     assert scalar(row_of(setup, grouped, "sampling").activation_bytes_per_token) == 3 * 128_256 * 4 / 2
@@ -158,7 +158,7 @@ def test_everybody_waits_for_the_busiest_expert_rank(imbalance: float, ep: int) 
     )
     for name in ("experts in", "experts out"):
         before, after = row_of(even, plan, name), row_of(uneven, plan, name)
-        # With one rank there is nothing to be uneven.
+        # One rank has no imbalance.
         factor = imbalance if ep > 1 else 1.0
         assert scalar(after.flop_per_token) == pytest.approx(factor * scalar(before.flop_per_token))
         assert scalar(after.weight_bytes) == scalar(before.weight_bytes)
@@ -168,7 +168,7 @@ def test_everybody_waits_for_the_busiest_expert_rank(imbalance: float, ep: int) 
 
 
 def _domains(experts: int, active: int, groups: int | None, best: int | None, domains: int) -> float:
-    """Mean number of link domains that the experts of a token lie in, drawn."""
+    """Draw the mean number of link domains that contain a token's experts."""
     draw = np.random.default_rng(1)
     reached = 0
     for _ in range(4000):
@@ -198,7 +198,7 @@ def test_domains_that_a_token_reaches(model: str, domains: int) -> None:
         # The engine draws experts with replacement: a little fewer domains.
         assert found == pytest.approx(drawn, rel=0.02)
         return
-    # Node-limited routing only caps what free routing reaches: exact where a group is a domain, too much elsewhere.
+    # Node-limited routing only caps the reach of free routing: exact if a group is a domain, too high elsewhere.
     assert drawn * 0.99 <= found <= drawn * (1.02 if domains in (2, spec.routing_groups) else 1.16)
     if domains == spec.routing_groups:
         assert found == spec.active_groups

@@ -1,7 +1,7 @@
 """Each choice of the study, edited one at a time: fields of the assumptions against edits of the published code.
 
-The expected values were printed by the published code of Erdil (2025) with one statement edited, without pipelines,
-on its grid of 400 x 400 instances, so that the alternatives to the ``paper`` preset have a second oracle too.
+The expected values come from the published code of Erdil (2025) with one statement edited, without pipelines, on its
+grid of 400 x 400 instances. They are a second oracle for the alternatives to the ``paper`` preset.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from inference_econ.engine import Plans, Setup, Speculation, memory, paper_grid,
 from inference_econ.inputs import Precision, catalog
 from inference_econ.search import Frontier, Sampling, compute
 
-#: Experts over active experts, as the study's grids take it.
+#: Experts over active experts, as in the study's grids.
 SPARSITY = {"mixtral_8x22b": 4.0, "deepseek_v3": 28.0}
 #: The study serves Llama 3 70B with 8-bit weights here.
 WEIGHTS = {"llama_3_70b": "int8"}
@@ -57,7 +57,7 @@ def _frontier(
 
 
 def _cost(front: Frontier, speed: float) -> float:
-    """Cheapest cost at or above a speed [USD per 1e6 tokens]."""
+    """Return the cheapest cost at or above a speed [USD per 1e6 tokens]."""
     return float(front.dollars[front.tokens_per_second >= speed].min())
 
 
@@ -134,12 +134,12 @@ def test_a_draft_in_memory_costs_little() -> None:
         _frontier("llama_3_70b", (f"capacity.draft={counted}",), speculate=True, sampled=True)
         for counted in ("false", "true")
     )
-    # Largest speed unchanged, the cheap end 0.3 to 1.5 % dearer.
+    # The largest speed is unchanged, and the cheap end costs 0.3% to 1.5% more.
     assert after.tokens_per_second[-1] == before.tokens_per_second[-1]
     assert 1.003 < after.dollars[0] / before.dollars[0] < 1.015
 
 
-# Choices that no edit was printed for: what they say, word by word.
+# Choices without a printed edit: their definition.
 
 
 def _seconds(model: str, changes: tuple[str, ...], context: float, plans: Plans) -> float:
@@ -148,7 +148,7 @@ def _seconds(model: str, changes: tuple[str, ...], context: float, plans: Plans)
 
 @pytest.mark.parametrize("tokens", [1, 4])
 def test_a_verification_sees_the_context_of_its_start_or_of_its_middle(tokens: int) -> None:
-    # A long context, so that the cache counts.
+    # A long context, so that the cache matters.
     plan = Plans.of(np.array([64.0]), np.array([64.0]), np.ones(1), tokens)
     mean = _seconds("llama_3_70b", ("serving.verify_context=mean",), 1000.0, plan)
     assert mean == _seconds("llama_3_70b", ("serving.verify_context=start",), 1000.0 + (tokens - 1) / 2, plan)

@@ -1,4 +1,4 @@
-"""Margins that promises are kept with, and the probability that they hold."""
+"""Margins for SLOs at a confidence, and the probability that the SLOs are met."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from inference_econ.engine import Subject, chance, margin
 from inference_econ.errors import InputError
 from inference_econ.inputs import LEVELS, Assumptions, ErrorSpread, Quantity, catalog
 
-#: Of ln(measured / predicted); half of what is measured is less than predicted.
+#: Quantiles of ln(measured / predicted); half of the measurements are below the prediction.
 QUANTILES = (-0.4, -0.3, -0.1, 0.0, 0.1, 0.2, 0.5)
 
 
@@ -32,7 +32,7 @@ def test_a_margin_is_the_quantile_on_the_side_that_breaks_the_promise() -> None:
     assert margin(known, "tpot", 0.9) == pytest.approx(math.exp(0.2))
     # Half of the way between two levels, half of the way between their logarithms.
     assert margin(known, "tpot", 0.825) == pytest.approx(math.exp(0.15))
-    # Rates break a promise where they are less.
+    # Lower rates miss an SLO.
     assert margin(known, "throughput", 0.9) == pytest.approx(math.exp(0.3))
     assert margin(known, "ttft", 0.8) is None
 

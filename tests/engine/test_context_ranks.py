@@ -1,4 +1,4 @@
-"""Decode context parallelism: what ranks hold, read and exchange by hand, and what is refused."""
+"""Decode context parallelism: memory, reads and communication of ranks by hand, and rejected inputs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.planned import plan_of, row_of
 from tests.reading import scalar
 
 _LL = "{LL: {base: 7 us, per_rank: 1 us, per_domain_doubling: 5 us, bandwidth_factor: 0.5}}"
-#: What a hand can follow, whatever the presets say.
+#: Changes that make presets simple enough for hand calculations.
 PLAIN = (
     f"assumptions.network.collectives={{kind: nccl_tree, version: '1', protocols: {_LL}}}",
     "assumptions.network.collective_overhead=0 us",

@@ -1,8 +1,7 @@
-"""No setup contradicts itself: random ones of every kind, and those that once did.
+"""No setup contradicts itself: random setups of every kind, and setups that once did.
 
-Models, chips, formats, presets and layouts are drawn by ``benchmarks/random_setups.py``; what must hold, and the
-exceptions with their reasons and bounds, is ``benchmarks/comparisons.py``. ``sh run.sh validate contradictions``
-tries more.
+``benchmarks/random_setups.py`` draws models, chips, formats, presets and layouts. ``benchmarks/comparisons.py`` has the
+conditions, and the exceptions with their reasons and bounds. ``sh run.sh validate contradictions`` tries more setups.
 """
 
 from __future__ import annotations
@@ -65,9 +64,9 @@ def test_nothing_beats_the_ideal_that_once_did(
 @pytest.mark.parametrize(
     ("model", "chip", "preset", "plan"),
     [
-        # Shared experts are spread over ranks, each of which ought to hold one.
+        # Shared experts are spread over ranks, although each rank should store one.
         ("llama_4_scout", "paper/h100", "paper_may22", plan_of(1, 16, ep=16, batch=1)),
-        # Of an indexer no projections are counted.
+        # Projections of an indexer are not included.
         ("glm_5", "paper/tpu_v4", "paper_text", plan_of(1, 1, 2, batch=10060)),
     ],
 )
@@ -99,7 +98,7 @@ def test_a_larger_domain_is_never_slower(preset: str, chip: str, tp: float, dp: 
 
 
 def _by_domain(setup: Setup, plan: Plans) -> list[float]:
-    """Steps in larger and larger link domains [s]."""
+    """Return the step time in larger and larger link domains [s]."""
     chips = (setup.hardware.model_copy(update={"link_domain": size}) for size in DOMAINS)
     return [float(seconds(replace(setup, hardware=chip), plan)[0, 0]) for chip in chips]
 
@@ -147,7 +146,7 @@ def test_the_study_keeps_its_own_domains() -> None:
 def test_halves_have_a_sequence_for_every_group() -> None:
     setup = _setup("deepseek_v3", "h800_sxm", "deployable")
     steps = [plan_of(1, 32, ep=32, batch=1.0 * batch) for batch in (1, 32, 33, 64)]
-    # Idle groups of a half work on nothing real: 32 sequences are as many as 1, 33 as many as 64.
+    # Idle groups of a half process no real requests: 32 sequences equal 1, and 33 equal 64.
     assert [float(halved(setup, step).batch[0]) for step in steps] == [32.0, 32.0, 32.0, 32.0]
     times = [float(seconds(setup, step)[0, 0]) for step in steps]
     assert times == sorted(times)

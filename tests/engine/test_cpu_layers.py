@@ -28,7 +28,7 @@ def _setup(count: int, *changes: str, context: float = 0.0, chip: str = "rtx_409
 
 
 def _layer_bytes(setup: Setup) -> float:
-    """Weights of one layer; embeddings are 2 x 128,256 x 8,192 elements [B]."""
+    """Return the weights of one layer; embeddings are 2 x 128,256 x 8,192 elements [B]."""
     groups = memory.weight_bytes(setup.model, setup.precision), memory.weight_bytes(setup.model, setup.precision, 1.0)
     return (groups[0] - groups[1]) / LAYERS
 
@@ -38,7 +38,7 @@ def test_a_step_takes_the_time_of_both_parts() -> None:
     # Half of the layers at 65 % of 89.6 GB/s, and 8,192 activations of 2 bytes to the CPU and back.
     host = 40 * _layer_bytes(half) / (EFFICIENCY * 89.6e9) + 2 * 8192 * 2 / (0.8 * 32e9)
     assert scalar(cpu_seconds(half, half.work(plan))) == pytest.approx(host, rel=1e-3)
-    # What runs once per step, and half of the layers.
+    # Operators that run once per step, and half of the layers.
     rows = operator_costs(none, plan, "1d")
     once = sum(row.seconds for row in rows if row.repeats == 1.0)
     overhead = none.assumptions.host.step_overhead + none.assumptions.host.sequence_overhead

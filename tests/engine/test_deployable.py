@@ -1,4 +1,4 @@
-"""What the ``deployable`` preset adds: caches with their heads, data-parallel attention, merged sums, units."""
+"""Additions of the ``deployable`` preset: caches with heads, data-parallel attention, merged all-reduces, units."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _part(explained: ie.Explanation, name: str) -> float:
 
 
 def test_chips_beyond_the_kv_heads_hold_copies() -> None:
-    # Llama 3 70B has 8 KV heads: from 4 to 8 chips the reads halve, from 8 to 16 they stay.
+    # Llama 3 70B has 8 KV heads: from 4 to 8 chips the reads halve, from 8 to 16 they are constant.
     four, eight, sixteen = (
         _part(explain("llama_3_70b", "gb200_nvl72", tp=tp, batch=128, context=8000), "kv_cache") for tp in (4, 8, 16)
     )
@@ -45,7 +45,7 @@ def test_a_latent_cache_is_copied_by_tensor_parallelism_and_split_by_data_parall
     asked = {"model": "deepseek_v3", "hardware": "h200_sxm", "batch": 64, "context": 8000}
     tensor, data = explain(tp=8, **asked), explain(tp=1, dp=8, **asked)
     assert tensor.costs.busy["kv_cache"][0] == pytest.approx(8 * data.costs.busy["kv_cache"][0])
-    # Weights of attention and of the shared expert are what data parallelism pays with: eight copies.
+    # Data parallelism costs eight copies of the weights of attention and of the shared expert.
     spec = ie.model("deepseek_v3")
     attention, shared = spec.parameter_parts()["attention"], 58 * 3 * 7168 * 2048
     # But of the down-projections, 7168 to 1536 + 512 + 64 in each of 61 layers, every rank has a copy either way.
@@ -88,13 +88,13 @@ def test_side_by_side_blocks_need_one_sum() -> None:
 
 
 def _without_norms(*changes: str) -> ie.Assumptions:
-    """A sequential layer has a norm more."""
+    """A sequential layer has one more norm."""
     return ie.assumptions("deployable", changes=["chip.pointwise=free", *changes])
 
 
 @pytest.mark.parametrize("chip", ["b200", "h100_sxm", "mi355x"])
 def test_utilisation_never_exceeds_what_the_arithmetic_sustains(chip: str) -> None:
-    # Experts in 4 bits and the rest in 16 run on different units; each counts against its own peak.
+    # Experts in 4 bits and the rest in 16 run on different units, each with its own peak.
     explained = explain("gpt_oss_120b", chip, tp=2, batch=8192, context=0, price=1)
     sustained = explained.setup.assumptions.chip.math_efficiency
     assert 0.01 < explained.mfu <= sustained
@@ -125,10 +125,10 @@ def test_a_recurrent_state_costs_the_same_at_any_context(tmp_path: Path) -> None
     model = _config(tmp_path, "Qwen3-Next-80B-A3B")
     plain = ie.assumptions("deployable", changes=["attention.scores={}"])
     short, long = (explain(model, "h200_sxm", tp=2, batch=32, context=c, assumptions=plain) for c in (0.0, 100_000.0))
-    # 36 recurrent layers keep 20 million elements, most of them in 4 bytes, read and written once per step.
+    # 36 recurrent layers store 20 million elements, most of them in 4 bytes, read and written once per step.
     state = _part(short, "kv_cache") * short.setup.rates.bytes_per_second * 2 / 32
     assert state == pytest.approx(2 * 4 * model.state_elements_per_sequence, rel=0.05)
-    # What grows is the cache of the 12 attention layers (2 KV heads, held apart on 2 chips).
+    # The cache of the 12 attention layers grows (2 KV heads, separate on 2 chips).
     grown = (_part(long, "kv_cache") - _part(short, "kv_cache")) * short.setup.rates.bytes_per_second * 2 / 32
     assert grown == pytest.approx(model.kv_elements_per_token * 2 * 100_000)
 
@@ -149,9 +149,9 @@ def test_an_indexer_bounds_what_is_read_but_scans_every_key(tmp_path: Path) -> N
 
 
 def test_each_rank_of_an_exchange_sends_over_its_own_link() -> None:
-    # 16 ranks in two boxes: half of the copies cross, over one 50 GB/s NIC per rank. As in an all-reduce, the box's
-    # eight NICs would share that, and the 15/16 that pass each chip's 450 GB/s link would take longest: 1 / 100 against
-    # 1 / 480.
+    # 16 ranks in two nodes: half of the copies cross, over one 50 GB/s NIC per rank. In an all-reduce, the node's eight
+    # NICs would share them, and the 15/16 that pass each chip's 450 GB/s link would take longest: 1 / 100 against 1 /
+    # 480.
     asked = {"model": "deepseek_v3", "hardware": "h200_sxm", "tp": 1, "dp": 16, "ep": 16, "batch": 4096, "context": 0}
     own, shared = (
         explain(assumptions=_published_nccl(f"experts.all_to_all_traffic={traffic}"), **asked)
@@ -165,7 +165,7 @@ def test_each_rank_of_an_exchange_sends_over_its_own_link() -> None:
 
 
 def _published_nccl(*changes: str) -> ie.Assumptions:
-    """One share of payload for links and network."""
+    """Use one share of payload for links and network."""
     alone = ["network.two_batch_overlap=never", "experts.dispatch=activations"]
     return ie.assumptions("deployable", changes=["network.collectives=nccl_2_23", *alone, *changes])
 
@@ -206,11 +206,11 @@ def test_the_operator_table_adds_up_to_the_step(model: str) -> None:
     explained = explain(model, "gb200_nvl72", tp=8, batch=64)
     rows = explained.operators
     launches = _part(explained, "launches")
-    # Each operator has its own roofline here, so that a step is the sum of what bounds each.
+    # Each operator has its own roofline here, so a step is the sum of the operators' limits.
     total = sum(one.together_seconds + one.network_seconds for one in rows) + launches
     for one in rows:
         longer, shorter = sorted((one.compute_seconds, one.memory_seconds), reverse=True)
-        # Of products a part of the shorter does not hide: on Blackwell at most half of it for dense ones.
+        # Part of the shorter time of a product is not hidden: on Blackwell at most half of it for dense products.
         hidden = 0.0 if one.name in ("experts in", "experts out") else 0.5
         assert longer * (1 - 1e-12) <= one.together_seconds <= longer + (1 - hidden) * shorter * (1 + 1e-9)
         if not one.flop:
@@ -218,20 +218,20 @@ def test_the_operator_table_adds_up_to_the_step(model: str) -> None:
     assert total == pytest.approx(explained.seconds)
     assert sum(one.launch_seconds for one in rows) == pytest.approx(launches)
     assert {one.bound for one in rows} == {"memory", "network", "launch"}
-    assert all(0 < one.achieved <= 0.95 for one in rows)  # kernels of experts read at up to 0.95
+    assert all(0 < one.achieved <= 0.95 for one in rows)  # expert kernels read at up to 0.95
     for one in rows:
         rate = explained.setup.hardware.dense_flops_per_second[one.unit]  # type: ignore[index]
         assert one.flop <= one.compute_seconds * rate * (1 + 1e-12)
     shown = operator_table(explained)
     assert [row[0] for row in shown.rows] == [one.name for one in rows]
     assert shown.rows[0][5] == f"{ridge(explained.setup, rows[0].unit):.0f} {rows[0].unit}"
-    assert len(shown.every_note) == 5  # nothing hides behind anything else
+    assert len(shown.every_note) == 5  # no time is hidden
     record = explained.record()
     assert len(json.loads(json.dumps(record))["operators"]) == len(rows)
 
 
 def test_experts_are_not_cut_inside_a_quantisation_block() -> None:
-    # 768 / 8 = 96 elements would share a scale of 128 with a neighbour; expert parallelism keeps them whole.
+    # 768 / 8 = 96 elements would share a scale of 128 with a neighbor; expert parallelism does not cut them.
     asked = {"model": "qwen3_30b_a3b", "hardware": "h100_sxm", "tp": 8, "weights": "fp8_block"}
     with pytest.raises(
         InputError, match="width of 768 does not split over the ranks in whole quantisation blocks of 128"

@@ -1,4 +1,4 @@
-"""How engines divide memory: facts of versions in the capacity check, by hand, and logs that they must agree with."""
+"""Memory in engines: facts of versions in the capacity check, by hand, and server logs that must agree."""
 
 from __future__ import annotations
 
@@ -40,11 +40,12 @@ def test_ranks_that_exchange_take_more() -> None:
 
 
 def test_pages_of_a_hybrid_by_hand() -> None:
-    # Qwen3.5 27B: 48 heads of 128 x 128 in 32 bits and three columns of 10,240 in 16 bits are 3.2 MB, 784 tokens of
-    # 4 heads of 256, twice, in 16 bits; vLLM logs "Setting attention block size to 784 tokens" (1,568 in 8 bits).
+    # Qwen3.5 27B has 48 heads of 128 x 128 in 32 bits and three columns of 10,240 in 16 bits: 3.2 MB. These are 784
+    # tokens of 4 heads of 256, twice, in 16 bits. vLLM logs "Setting attention block size to 784 tokens" (1,568 in 8
+    # bits).
     for kv, page in (("bf16", 784), ("fp8", 1568)):
         setup = Setup.of("qwen3_5_27b", "h200_sxm", engine="vllm@0.18.0", kv=kv)
-        # We keep a fourth column of the convolution: 800 and 1,584.
+        # We store a fourth column of the convolution: 800 and 1,584.
         held = [_cache(setup, context) for context in (1.0, page, 1.1 * page)]
         assert held[0] == held[1] == pytest.approx(16 * page * 4 * 256 * 2 * (2 if kv == "bf16" else 1), rel=0.025)
         assert held[2] == 2.0 * held[1]
@@ -95,8 +96,8 @@ def test_a_vision_tower_lies_beside_the_layers() -> None:
 
 
 def test_images_of_a_profile_run_by_hand() -> None:
-    # One image of 16,384 tokens, which are 65,536 patches of 4 x 1,152 elements and a half of 2 x 4,304; sampling for
-    # 256 slots takes less, four times 256 x 248,320 logits in 32 bits.
+    # One image of 16,384 tokens has 65,536 patches of 4 x 1,152 elements and a half of 2 x 4,304. Sampling for 256
+    # slots takes less: four times 256 x 248,320 logits in 32 bits.
     setup = Setup.of("qwen3_5_27b", "rtx_5090", weights="fp8", engine="vllm@0.28.0", context=5000.0)
     held = setup.memory_of_one_accelerator(plan_of(2))["workspace"]
     assert held == 65_536 * (4 * 1152 + 4304) * 2 > 4 * 256 * 248_320 * 4
@@ -105,8 +106,8 @@ def test_images_of_a_profile_run_by_hand() -> None:
 
 
 def test_states_that_requests_hold_give_the_logged_tokens() -> None:
-    # One RTX 5090, requests of 32,768 tokens: 112 pages over 21 + 3 x 2 are 135,926 tokens with a cache in 8 bits, over
-    # 42 + 3 x 2 76,458 in 16; 16 layers share a page of 3.2 MB, which we take for 1 to 2 % more.
+    # One RTX 5090, requests of 32,768 tokens: 112 pages over 21 + 3 x 2 are 135,926 tokens with an 8-bit cache. Over 42
+    # + 3 x 2 they are 76,458 in 16 bits. 16 layers share a page of 3.2 MB, which we assume is 1% to 2% more.
     for kv, logged in (("fp8", 135_926), ("bf16", 76_458)):
         setup = Setup.of("qwen3_5_27b", "rtx_5090", weights="nvfp4", kv=kv, engine="vllm@0.28.0", context=32_768.0)
         needed = setup.memory(plan_of(1))
@@ -117,7 +118,7 @@ def test_states_that_requests_hold_give_the_logged_tokens() -> None:
 
 def test_each_proposal_holds_a_state() -> None:
     # Two states of each of 48 layers become five: 48 heads of 128 x 128 in 32 bits, four columns of 10,240 in 16. The
-    # layer that proposes keeps 4 heads of 256, twice, of each of 5,008 tokens; n-grams have no layer.
+    # draft layer stores 4 heads of 256, twice, for each of 5,008 tokens; n-grams have no layer.
     setup = Setup.of("qwen3_5_27b", "h200_sxm", engine="vllm@0.28.0", context=5000.0)
     plan, states = plan_of(2, batch=4), 48 * (48 * 128 * 128 * 4 + 4 * 10_240 * 2)
     plain = needed_memory(setup, plan, None).kv_bytes.item()
@@ -125,7 +126,7 @@ def test_each_proposal_holds_a_state() -> None:
     for proposer, layer in proposers:
         drafting = needed_memory(setup, plan, Speculation.of(proposer, 0.8, 3)).kv_bytes.item()
         assert drafting - plain == pytest.approx(4 * (3 * states + layer), rel=1e-9)
-    # Where states lie apart from pages, nobody has looked.
+    # Behavior with states outside of pages is unknown.
     apart = Setup.of("qwen3_5_27b", "h200_sxm", context=5000.0)
     assert needed_memory(apart, plan, Speculation.of("ngram", 0.8, 3)).kv_bytes == apart.memory(plan).kv_bytes
 

@@ -1,4 +1,4 @@
-"""What was measured of a deployment, and expected times of engines that nobody measured."""
+"""Measured evidence of a deployment, and predicted times of unmeasured engines."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _run(engine: Any, setup: Setup) -> Setup:
 
 
 def test_an_unmeasured_engine_is_half_way_to_the_mean_of_all() -> None:
-    """Qwen3 32B on H200, which nobody measured: decode steps of usual layouts, by hand."""
+    """Qwen3 32B on H200, which was not measured: decode steps of common layouts, by hand."""
     setup = ie.Setup.of("qwen3_32b", "h200_sxm")
     sizes, batches = (axis.ravel() for axis in np.meshgrid([1.0, 2.0, 4.0, 8.0], [8.0, 64.0]))
     plans = Plans.of(sizes, batches, np.ones(sizes.size))

@@ -16,19 +16,19 @@ from tests.reading import fixture_table
 Array = npt.NDArray[np.float64]
 
 
-#: Of the published code's seconds.
+#: Tolerance relative to the published code's seconds.
 RELATIVE = 1e-9
 
 
 def _flop_per_token(setup: Setup) -> float:
-    """Arithmetic of one token on a single chip, nothing done twice [FLOP]."""
+    """Return the arithmetic of one token on a single chip without duplicate work [FLOP]."""
     one = np.ones(())
     rows = setup.work(Plans(one, one, one, one, one)).operators
     return float(sum(row.repeats * row.flop_per_token for row in rows))
 
 
 def _question(code_name: str, gpu: str, context: float, preset: str = "paper") -> Setup:
-    """The study's question, by the names in its code."""
+    """Return the study's setup by the names in its code."""
     name, weights = code_name.lower(), None
     for ending, dtype in (("_8_bit", "int8"), ("_4_bit", "int4_channel")):
         if name.endswith(ending):
@@ -56,7 +56,7 @@ def test_latency(latency_row: dict[str, str], preset: str, pipeline: bool, colum
     found = float(fastest(setup, sizes, batches, layouts, new_tokens=new_tokens).seconds[0])
     expected = float(latency_row[column])
     assert _agrees(found, expected), (found, expected)
-    # An infeasible row says why, and a feasible one has a depth that fits.
+    # An infeasible row has a reason, and a feasible one has a depth that fits.
     reasons = set()
     for pp in layouts.depths(setup.model, setup.assumptions, sizes, batches):
         plans = layouts.variants(setup.model, setup.assumptions, Plans.of(sizes, batches, pp, new_tokens))
@@ -67,7 +67,9 @@ def test_latency(latency_row: dict[str, str], preset: str, pipeline: bool, colum
 
 
 def _expected_reason(row: dict[str, str]) -> int:
-    """Why the study refuses an instance without a pipeline, from its own numbers (N < 1 and b < 1 included)."""
+    """Return the study's reason to reject an instance without a pipeline, from its own numbers (N < 1 and b < 1
+    included).
+    """
     model, chip = fixture_table("models", "code_name")[row["model"]], fixture_table("hardware", "name")[row["gpu"]]
     size, batch = float(row["n_gpu"]), float(row["batch"])
     available = size * float(chip["hbm_bytes"])

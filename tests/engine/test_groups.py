@@ -1,4 +1,4 @@
-"""Groups of attention ranks that step together, what they hold copies of, and steps that decode and read at once."""
+"""Attention-DP groups: joint steps, copied weights, and steps with both decode and prefill."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _plans(tp: int, dp: int, ep: int, batch: object, pp: int = 1) -> Plans:
 
 @pytest.mark.parametrize(("model", "tp", "dp", "ep"), GROUPED)
 def test_a_prompt_alone_and_one_for_each_group(model: str, tp: int, dp: int, ep: int) -> None:
-    """A + M / R and A + M, where A is what a plan with one group less of everything shared would leave."""
+    """The times are A + M / R and A + M, with a group's own work A and shared work M of R groups."""
     asked, plan = _setup(model, 0.0), _plans(tp, dp, ep, 1.0)
     read = prefill(asked, plan, 2000.0)
     alone, full = float(read.seconds[0]), float(read.full_seconds[0]) * dp
@@ -46,10 +46,10 @@ def test_a_prompt_alone_and_one_for_each_group(model: str, tp: int, dp: int, ep:
 
 
 def test_a_step_of_one_sequence_by_hand() -> None:
-    """Llama 3.1 8B on two groups of one: a group reads its cache whole, and feed-forward is cut over both.
+    """Llama 3.1 8B on two groups of one chip: a group reads its full cache, and feed-forward is split over both.
 
-    The cache of one sequence at 2,000 tokens: 32 layers x 2 x 8 heads x 128 x 2 B x 2,000 = 262.1 MB, read by one chip
-    at 4.8 TB/s x 0.75 (75 % of the bandwidth) in 0.0728 ms whether the other group has a sequence or not.
+    The cache of one sequence at 2,000 tokens has 32 layers x 2 x 8 heads x 128 x 2 B x 2,000 = 262.1 MB. One chip reads
+    it at 4.8 TB/s x 0.75 (75% of the bandwidth) in 0.0728 ms, with or without a sequence in the other group.
     """
     asked = _setup("llama_3_8b", 2000.0, "chip.hbm_efficiency=0.75")
     work = [asked.work(_plans(1, 2, 1, batch)) for batch in (1.0, 2.0, 3.0)]
@@ -75,7 +75,7 @@ def test_a_step_waits_for_the_fullest_group(layout: tuple[str, int, int, int], b
     step, larger, full = fastest_cut(asked, _plans(tp, dp, ep, batches, depth))
     assert step <= larger * (1.0 + 1e-9)
     assert step <= full * (1.0 + 1e-9)
-    # Where the groups divide the batch they are even.
+    # If the groups divide the batch, they are even.
     plain = replace(_plans(tp, dp, ep, batches[2:], depth), fullest=1.0)
     assert fastest_cut(asked, plain)[0] == full
     needed = [float(asked.memory(_plans(tp, dp, ep, one, depth)).kv_bytes[0]) for one in (batches[0], batches[2])]
@@ -99,7 +99,7 @@ def test_what_groups_hold_copies_of() -> None:
     added = sum(held[name] - cut[name] for name in ("embeddings", "feed_forward"))
     assert added == pytest.approx(7 / 8 * (embeddings + dense + routers), rel=2e-3)
     assert added == pytest.approx(4.37e9, rel=1e-2)
-    # They are read whole: the output embedding alone is 1.85 GB of every step.
+    # Each group reads them completely: the output embedding alone is 1.85 GB of every step.
     rows = _setup("deepseek_v3").work(_plans(1, 8, 8, 8.0)).operators
     (head,) = [row for row in rows if row.name == "output embedding"]
     assert float(np.max(head.weight_bytes)) == 129280 * 7168 * 2
@@ -112,10 +112,10 @@ def test_what_groups_hold_copies_of() -> None:
 
 
 def test_a_mixed_step_reads_weights_once() -> None:
-    """Llama 3.1 8B on an H100, one sequence and one prompt of 200 tokens, both bound by the same weights.
+    """Llama 3.1 8B on an H100: one sequence and one prompt of 200 tokens, both limited by the same weights.
 
-    7.5 billion weights of 2 B are read in both steps, and 302 kernels launched by graphs: two steps take them twice,
-    one step once. What it adds over the decode step is activations of 200 tokens and their attention.
+    Both steps read 7.5 billion weights of 2 B and launch 302 kernels in graphs. Two steps do so twice, and one mixed
+    step once. Compared with the decode step it adds activations of 200 tokens and their attention.
     """
     asked = unhindered(_setup("llama_3_8b", hardware="h100_sxm"))
     plan, one = _plans(1, 1, 1, [1.0, 64.0, 256.0]), np.ones(3)
@@ -126,8 +126,8 @@ def test_a_mixed_step_reads_weights_once() -> None:
     weights = 2.0 * 7_504_658_432 / asked.rates.weight_bytes_per_second("bf16")
     assert saved[0] == pytest.approx(weights + 302 * 4e-6, rel=0.05)
     assert (both > decode).all()
-    # Arithmetic of full steps is not saved: only launches, and that decoding waits for weights which a long prompt
-    # reads anyway, with the part of either time that does not hide behind the other.
+    # Full steps save no arithmetic. They save launches, and decode reads weights that a long prompt reads anyway, as
+    # far as these times are not hidden.
     many = saved_seconds(asked, _plans(1, 1, 1, 256.0), 8000.0, 0.0, np.ones(1))
     assert 0.0 < many[0] - 302 * 4e-6 < 0.5 * weights
 
@@ -147,14 +147,17 @@ def test_a_mixed_step_is_longer_than_either_and_shorter_than_both(
 
 
 def test_a_suffix_after_a_cached_prompt_by_hand() -> None:
-    """200 tokens after 9,800, Llama 3.1 8B in 16 bits on an H100 under the fitted profile.
+    """A suffix of 200 tokens after 9,800: Llama 3.1 8B in 16 bits on an H100 under the fitted profile.
 
-    Matrices: 7.5 G x 2 FLOP x 200 = 3.0 TFLOP, at 83 % of 989 TFLOP/s less than the time to read 15.0 GB at 89 % of
-    3.35 TB/s, 5.0 ms, behind which 86 % of it hides: 0.5 ms more.
-    Attention: 4 x 32 x 128 x 9,900 x 200 x 32 = 1.04 TFLOP at 41 % of 989 TFLOP/s, 2.6 ms: less than 10 ms together.
-    The host launches three kernels of attention and a graph per layer, and one graph more: 129 x 82.5 us = 10.6 ms,
-    and prompts take 1.20 times what their operators do: 12.8 ms. All 386 kernels that vLLM has would take 38.3 ms;
-    engines capture steps of up to 512 tokens.
+    Matrices: 7.5 G x 2 FLOP x 200 = 3.0 TFLOP at 83% of 989 TFLOP/s. The read of 15.0 GB at 89% of 3.35 TB/s takes
+    longer, 5.0 ms, and hides 86% of the arithmetic, which adds 0.5 ms.
+
+    Attention: 4 x 32 x 128 x 9,900 x 200 x 32 = 1.04 TFLOP at 41% of 989 TFLOP/s, 2.6 ms. Together they take less than
+    10 ms.
+
+    The host launches three attention kernels and a graph per layer, and one more graph: 129 x 82.5 us = 10.6 ms.
+    Prompts take 1.20 times the time of their operators: 12.8 ms. All 386 kernels of vLLM would take 38.3 ms; engines
+    capture steps of up to 512 tokens.
     """
     asked = asking_setup("llama_3_8b", "h100_sxm", 0.0, assumptions="profiles/hopper")
     asked = replace(asked, assumptions=asked.assumptions.changed({"host.launch": 82.5e-6}))

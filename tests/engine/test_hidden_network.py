@@ -1,4 +1,4 @@
-"""Network that passes behind reads: sections 2.2 (1) and 3.4 of Erdil (2025), which assumes that none does."""
+"""Network time hidden behind reads: sections 2.2 (1) and 3.4 of Erdil (2025), which assumes no overlap."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_thirty_five_chips_hold_a_layer_in_their_caches(chips: float) -> None:
 
 
 def test_arithmetic_is_not_read_ahead() -> None:
-    """Beyond the critical batch reads hide behind arithmetic already."""
+    """Above the critical batch, reads already hide behind arithmetic."""
     full, none = (
         _parts(_setup(change), plan_of(8, batch=4096))[0]
         for change in ("chip.prefetched_bytes=50e6", "host.launch=0 us")

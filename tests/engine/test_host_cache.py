@@ -1,4 +1,4 @@
-"""Caches of decoding sequences in the memory of the host: what fits then, what it costs, and what is refused."""
+"""KV caches in host memory: the larger capacity, the cost, and rejected inputs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_what_has_no_room_is_read_over_the_link(tp: float, pp: float, batch: flo
     room = scalar(needed.available_bytes) - scalar(needed.weight_bytes)
     beyond = batch * CONTEXT * TOKEN - room
     assert scalar(needed.paged_bytes) == pytest.approx(beyond, rel=1e-12) and scalar(needed.fits)
-    # Each chip reads its part over 80 % of 64 GB/s; of a pipeline, one stage after the other that of a micro-batch.
+    # Each chip reads its part at 80% of 64 GB/s; in a pipeline, one stage after the other reads that of a micro-batch.
     seconds = beyond / pp / tp / (0.8 * 64e9)
     costs = evaluate(setup, plan, "1d")
     overhead = setup.assumptions.host.step_overhead + setup.assumptions.host.sequence_overhead * batch / pp
@@ -51,7 +51,7 @@ def test_slots_end_where_both_memories_are_full() -> None:
     plan, lengths = plan_of(4, batch=1), CONTEXT * TOKEN
     (few,), (some,), (most,) = (slots_of(_setup(share), plan) for share in (0.0, 0.5, 0.99))
     assert some == pytest.approx(2 * few, abs=2)
-    # Four hosts' shares of 256 GB beside what the chips hold.
+    # Four hosts' shares of 256 GB, in addition to the chips' memory.
     assert most == few + 1024e9 // lengths + 1 or most == few + 1024e9 // lengths
 
 

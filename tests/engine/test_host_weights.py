@@ -1,4 +1,4 @@
-"""Weights in the memory of the host: what it frees, what it costs, and what is refused."""
+"""Weights in host memory: the freed memory, the cost, and rejected inputs."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def _setup(share: float, chip: str = "h100_sxm", *changes: str) -> Setup:
     )
 
 
-# tp, pp, share, accelerators that the weights of a stage's layers are spread over, times stages: what one reads
+# tp, pp, share, accelerators that store the weights of a stage's layers, times stages: reads of one accelerator
 STREAMED = [(1, 1, 1.0, 1), (4, 1, 0.5, 4), (4, 2, 0.5, 4), (8, 1, 0.25, 8)]
 
 
 @pytest.mark.parametrize(("tp", "pp", "share", "chips"), STREAMED)
 def test_a_step_takes_no_less_than_its_weights(tp: float, pp: float, share: float, chips: float) -> None:
-    # Embeddings of 2 x 128,256 x 8,192 stay in 16 bits; of the layers' 68.5 GB a share comes over 80 % of 64 GB/s.
+    # Embeddings of 2 x 128,256 x 8,192 remain in 16 bits; a share of the layers' 68.5 GB arrives at 80% of 64 GB/s.
     setup, plan = _setup(share), plan_of(tp, pp=pp, batch=8)
     embeddings = 2 * 128_256 * 8192 * 2.0
     layers = memory.weight_bytes(setup.model, setup.precision) - embeddings
@@ -43,7 +43,7 @@ def test_a_step_takes_no_less_than_its_weights(tp: float, pp: float, share: floa
 
 
 def test_a_long_prompt_hides_what_a_token_waits_for() -> None:
-    # 16,384 tokens of a 70B model are 2.3 PFLOP, more than a second at 1,385 TFLOP/s; its weights come in 1.34 s.
+    # 16,384 tokens of a 70B model are 2.3 PFLOP, more than a second at 1,385 TFLOP/s; its weights arrive in 1.34 s.
     usual, streaming = _setup(0.0, "h200_sxm"), _setup(1.0, "h200_sxm")
     alone, beside = (explain(setup, Pins(batch=1), prompt=16_384) for setup in (usual, streaming))
     assert beside.seconds == pytest.approx(alone.seconds, rel=1e-12)

@@ -1,4 +1,4 @@
-"""Kinds of attention and of feed-forward blocks: all that the schema has, and one of each that only this file has."""
+"""Kinds of attention and feed-forward blocks: all kinds of the schema, and one of each that only this file defines."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_every_kind_of_the_schema_has_rows() -> None:
 
 
 class _Averages(Mixer):
-    """Keeps three numbers of every token for each of its heads, in 4 groups."""
+    """Cache three numbers per token for each of its heads, in 4 groups."""
 
     kind: Literal["averages"] = "averages"
     query_heads: int = 8
@@ -54,7 +54,7 @@ class _Averages(Mixer):
 
 
 class _Lookup(FeedForwardPart):
-    """Reads a row of a table that is as wide as the residual stream."""
+    """Read a row of a table with the width of the residual stream."""
 
     kind: Literal["lookup"] = "lookup"
     rows: int = 1024
@@ -86,7 +86,7 @@ def _looked_up(table: OperatorTable, _: _Lookup) -> Iterator[Operator]:
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> ModelSpec:
-    """Llama 3 8B whose layers are of kinds that nothing else knows."""
+    """Return Llama 3 8B with layers of these new kinds."""
     monkeypatch.setitem(MIXERS, "averages", _averaged)
     monkeypatch.setitem(FEED_FORWARDS, "lookup", _looked_up)
     llama = catalog.model("llama_3_8b")
@@ -111,7 +111,7 @@ def test_a_kind_that_only_this_file_knows_is_counted(model: ModelSpec) -> None:
 def test_a_kind_that_only_this_file_knows_is_held_and_read(model: ModelSpec) -> None:
     setup = Setup.of(model, "h100_sxm", context=1024.0)
     memory = setup.memory(_plans(2.0))
-    # 16 bits each, of 16 sequences; ranks beyond the four heads hold copies.
+    # 16 bits each, of 16 sequences; ranks above the four heads store copies.
     assert memory.kv_bytes == 16 * 1024 * 32 * 3 * 8 * 2
     assert setup.memory(_plans(8.0)).kv_bytes == 2 * memory.kv_bytes
     rows = {row.name: row for row in setup.work(_plans(2.0)).operators}

@@ -1,4 +1,4 @@
-"""Levels of measured servers: they move what steps take where a setup is like them, and nothing elsewhere."""
+"""Corrections from measured servers: they scale the step times of similar setups and no others."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ ERRORS = {"rows": 40, "quantiles": [-0.08, -0.06, -0.03, 0.0, 0.03, 0.06, 0.08]}
 
 
 def level(decode: float, prefill: float = 0.0, **more: Any) -> dict[str, Any]:
-    """An entry of a file."""
+    """Return an entry of a corrections file."""
     return {"rows": 5, "decode": decode, "prefill": prefill, **more}
 
 
 def levels(**changes: Any) -> MeasuredLevels:
-    """Of Llama 3.1 70B on H200: version 0.12 in two layouts, and with speculation."""
+    """Return corrections of Llama 3.1 70B on H200: version 0.12 in two layouts, and with speculation."""
     deployments = [level(0.3, 0.5, layout="tp4", weights="fp8"), level(-0.2, layout="tp8", weights="fp8")]
     ways = [level(0.1, 0.2, deployments=deployments), level(0.4, speculates=True)]
     versions = [level(0.05, 0.1, version="0.12.0", ways=ways)]
@@ -46,19 +46,19 @@ def levels(**changes: Any) -> MeasuredLevels:
 
 
 def setup(version: str = "0.12.0", model: str = "llama_3_70b", chip: str = "h200_sxm", **changes: Any) -> Setup:
-    """A setup under the profile with these levels."""
+    """Return a setup under the profile with these corrections."""
     assumed = catalog.as_fitted(PROFILE).model_copy(update={"levels": levels(**changes)})
     return Setup.of(model, chip, weights="fp8", assumptions=assumed, context=1000.0).with_corrections("vllm", version)
 
 
 def plans(*ranks: float) -> Plans:
-    """Instances of so many chips that share attention, with 16 sequences."""
+    """Return plans with the given tensor-parallel degrees and 16 sequences."""
     tp = np.array(ranks)
     return Plans(tp, np.full(tp.shape, 16.0), np.ones(tp.shape), tp, np.ones(tp.shape), whole=True)
 
 
 def test_steps_take_the_level_of_their_layout() -> None:
-    """A measured layout its own, another one that of its way."""
+    """A measured layout has its own correction, and another layout that of its kind."""
     measured, some = setup(), plans(2, 4, 8)
     ratio = step_seconds(measured, some)[0] / step_seconds(measured.unmeasured, some)[0]
     assert ratio == pytest.approx(np.exp([0.1, 0.3, -0.2]))
@@ -66,7 +66,7 @@ def test_steps_take_the_level_of_their_layout() -> None:
 
 @pytest.mark.parametrize(("version", "log"), [("0.12.0", 0.1), ("0.24.0", 0.02)])
 def test_another_version_takes_that_of_the_model_on_the_chip(version: str, log: float) -> None:
-    """Of a version that was not measured only what is wider is known."""
+    """An unmeasured version has only the corrections of wider groups."""
     measured = setup(version)
     assert measured.measured_factor(plans(2), prefill=False) == pytest.approx(math.exp(log))
 
@@ -90,14 +90,14 @@ SHARED = [
     ],
 )
 def test_corrections_of_releases_are_added(model: str, version: str, logs: tuple[float, float]) -> None:
-    """Those of all releases up to that of the setup; not those of speculation."""
+    """Add corrections of all releases up to that of the setup, without those of speculation."""
     measured = setup(version, model, shared=SHARED)
     factors = [measured.measured_factor(plans(2), prefill=prefill) for prefill in (False, True)]
     assert factors == [pytest.approx(math.exp(log)) for log in logs]
 
 
 def test_releases_after_the_newest_measured_one_widen_the_interval() -> None:
-    """By an independent error of each; the page says so."""
+    """Each newer release adds an independent error; the rendered result states it."""
     spreads = {name: {**SPREADS, "release": 0.1} for name in ("tpot", "ttft")}
     file: dict[str, Any] = {"newest": "0.24.0", "spreads": spreads, "errors": {"version": {"tpot": ERRORS}}}
     cases = {version: setup(version, **file) for version in ("0.24.0", "0.28.0", "0.33.0")}
@@ -117,7 +117,7 @@ def test_releases_after_the_newest_measured_one_widen_the_interval() -> None:
 
 @pytest.mark.parametrize(("model", "chip"), [("llama_3_8b", "h200_sxm"), ("llama_3_70b", "h100_sxm")])
 def test_far_from_measurements_nothing_changes(model: str, chip: str) -> None:
-    """Another model, or another chip, has no level, and the interval of the profile."""
+    """Another model or chip has no correction and has the interval of the profile."""
     far = setup(model=model, chip=chip)
     assert far.levels is None
     assert step_seconds(far, plans(4))[0] == pytest.approx(step_seconds(far.unmeasured, plans(4))[0])
@@ -125,7 +125,7 @@ def test_far_from_measurements_nothing_changes(model: str, chip: str) -> None:
 
 
 def test_speculating_servers_have_a_level_of_their_own() -> None:
-    """Way by way."""
+    """Each speculation method has its own correction."""
     speculating = setup().for_role(speculates=True)
     assert speculating.measured_factor(plans(4), prefill=False) == pytest.approx(math.exp(0.4))
     assert setup().for_role(apart=True).measured_factor(plans(4), prefill=False) == pytest.approx(math.exp(0.05))
@@ -135,7 +135,7 @@ PROPOSALS = ({"rows": 7, "decode": 0.25, "speculates": True},)
 
 
 def shared(model: str, weights: str | None = None) -> Setup:
-    """A model on H200 under a level of proposals."""
+    """Return a model on H200 with a correction for speculation."""
     assumed = catalog.as_fitted(PROFILE).model_copy(update={"levels": levels(shared=PROPOSALS)})
     return Setup.of(model, "h200_sxm", weights=weights, assumptions=assumed, context=1000.0).with_corrections(
         "vllm", "0.12.0"
@@ -143,7 +143,7 @@ def shared(model: str, weights: str | None = None) -> Setup:
 
 
 def test_what_all_models_have_counts_for_those_that_were_not_measured() -> None:
-    """Proposals, of steps that decode; intervals stay those of the profile."""
+    """The correction for speculation applies to decode steps; intervals stay those of the profile."""
     dense = shared("llama_3_8b", "fp8")
     assert dense.measured_factor(plans(1), prefill=False) == 1.0
     assert dense.for_role(speculates=True).measured_factor(plans(1), prefill=False) == pytest.approx(math.exp(0.25))
@@ -153,7 +153,7 @@ def test_what_all_models_have_counts_for_those_that_were_not_measured() -> None:
 
 
 def test_what_all_models_have_counts_beside_what_was_measured() -> None:
-    """Entries of a model on a chip are without it."""
+    """Corrections of a model on a chip exclude the shared correction, which is added."""
     speculating = shared("llama_3_70b", "fp8").for_role(speculates=True)
     assert speculating.measured_factor(plans(4), prefill=False) == pytest.approx(math.exp(0.4 + 0.25))
     assert speculating.levels is not None
@@ -163,7 +163,7 @@ def test_what_all_models_have_counts_beside_what_was_measured() -> None:
 
 
 def test_parts_of_a_step_add_up_with_the_level() -> None:
-    """The part that was measured is the rest of the step."""
+    """The displayed correction is the remainder of the step."""
     measured, some = setup(), plans(4)
     costs, bare = evaluate(measured, some, "1d"), evaluate(measured.unmeasured, some, "1d")
     assert sum(costs.parts.values()) == pytest.approx(costs.seconds)
@@ -173,7 +173,7 @@ def test_parts_of_a_step_add_up_with_the_level() -> None:
 
 
 def test_prompts_take_the_level_of_prompts() -> None:
-    """Once, whatever they are read in."""
+    """The correction of prefill applies once, for any steps that process the prompt."""
     measured, some = setup(), plans(4)
     own, bare = (prefill(each, some, 20_000.0) for each in (measured, measured.unmeasured))
     assert own.seconds == pytest.approx(math.exp(0.5) * bare.seconds)
@@ -181,21 +181,21 @@ def test_prompts_take_the_level_of_prompts() -> None:
 
 
 def test_steps_that_share_weights_save_no_more_than_they_take() -> None:
-    """What is saved has the smaller of both levels."""
+    """The saving of a mixed step is scaled by the smaller of both corrections."""
     measured, some = setup(), plans(4)
     saved, bare = (saved_seconds(each, some, 2000.0, 0.0, np.ones(1)) for each in (measured, measured.unmeasured))
     assert saved == pytest.approx(math.exp(0.3) * bare)
 
 
 def test_what_a_setup_becomes_keeps_its_level() -> None:
-    """A what-if of a chip is served by the same kernels."""
+    """A what-if of a chip has the same kernels."""
     measured = setup()
     faster = replace(measured, hardware=measured.hardware.replace(hbm_bytes_per_second=1e13))
     assert faster.measured_factor(plans(4), prefill=False) == pytest.approx(math.exp(0.3))
 
 
 def test_intervals_near_measurements_are_those_of_levels() -> None:
-    """A measured deployment has the errors that other loads of it leave; one of another layout those of the profile."""
+    """A measured deployment has the remaining errors of its other loads; another layout has those of the profile."""
     near, far = (Instances(setup(), isl=2000.0, osl=1000.0, layouts=[layout]) for layout in ("tp4", "tp2"))
     assert near.subject.unseen == "load"
     assert far.subject.unseen == "deployment"

@@ -1,4 +1,4 @@
-"""Links that are a full mesh, one program per step, and what small memories hold."""
+"""Full-mesh links, one program per step, and small memories."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_every_pair_of_a_mesh_has_a_seventh_of_the_links(
 
 @pytest.mark.parametrize(("ranks", "links"), [(2, 1), (4, 3), (8, 7)])
 def test_one_shot_sends_the_whole_tensor_over_every_link_of_the_group(ranks: int, links: int) -> None:
-    # R - 1 tensors of 448 MB arrive over as many links of 64 GB/s: 7 ms whatever R; two shots are quicker from 4 on.
+    # R - 1 tensors of 448 MB arrive over R - 1 links of 64 GB/s: 7 ms for every R; two shots are faster from 4 on.
     network = _network(_ONE_SHOT)
     kernel = replace(network, protocols=[one for one in network.protocols if one.shape == "one_shot"])
     assert scalar(network.inside_for(np.ones(1) * ranks, np.ones(1))) == pytest.approx(links * 64e9)
@@ -87,8 +87,8 @@ def test_kernels_of_latent_attention_may_take_another_fixed_time() -> None:
         return scalar(evaluate(setup, _plan(), "1d").parts["launches"])
 
     own = "assumptions.attention.latent_graph_launch=24 us"
-    # 61 layers of 12 kernels: down and output of one, up of four, each with one to quantise, and three for scores and
-    # the new entries of the cache; 20 us more than the 4 us of the others.
+    # 61 layers of 12 kernels: down and output of one, up of four, each with one to quantize, and three for scores and
+    # new cache entries. They take 20 us more than the 4 us of the others.
     assert launches("deepseek_v3", own) - launches("deepseek_v3") == pytest.approx(61 * 12 * 20e-6)
     assert launches("llama_3_70b", own) == launches("llama_3_70b")
 
@@ -132,6 +132,6 @@ def test_latency_of_collectives_in_one_number(model: str, hardware: str, tp: int
     ]
     latencies = [float(np.ravel(step.costs.parts["all_reduce_latency"])[0]) for step in steps]
     assert latencies[0] == 0.0
-    # Where it is longer, a protocol with less of it may be the fastest.
+    # With a longer latency, a protocol with fewer hops may be the fastest.
     assert 1.0 < latencies[2] / latencies[1] <= 2.0 * (1.0 + 1e-9)
     assert steps[0].seconds < steps[1].seconds < steps[2].seconds

@@ -1,4 +1,4 @@
-"""Steps whose sequences have contexts of different lengths: sums by hand, windows, groups that wait."""
+"""Steps with contexts of different lengths: sums by hand, windows, and groups that wait."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _setup(model: str, contexts: Contexts, *changes: str) -> Setup:
 
 
 def _read(setup: Setup, plan: Plans, name: str = "attention") -> float:
-    """Cache that one chip reads of one occurrence of a row [B]."""
+    """Return the cache that one chip reads for one occurrence of a row [B]."""
     work = setup.work(plan)
     row = next(row for row in work.operators if row.name == name)
     return scalar(np.asarray(row.kv_bytes_per_sequence * work.sequences_of(row) * row.repeats))
@@ -38,7 +38,7 @@ def _read(setup: Setup, plan: Plans, name: str = "attention") -> float:
 def test_reads_and_room_by_hand() -> None:
     setup = _setup("llama_3_8b", MIX)
     assert _read(setup, plan_of(batch=18.0)) == pytest.approx((16 * 500 + 2 * 32000) * TOKEN, rel=1e-12)
-    # Whole blocks of 16 tokens: 500 take 512.
+    # Full blocks of 16 tokens: 500 need 512.
     held = scalar(setup.memory(plan_of(batch=18.0)).kv_bytes)
     assert held == pytest.approx((16 * 512 + 2 * 32000) * TOKEN, rel=1e-12)
     taken = setup.memory_of_one_accelerator(plan_of(batch=18.0))
@@ -59,7 +59,7 @@ def test_attention_is_linear_so_that_the_mean_tells_it(mix: list[tuple[int, int]
 
 
 def test_windows_end_long_contexts_only() -> None:
-    """Of 16 sequences of 100 tokens and 2 of 20,000, 16 x 100 + 2 x 128 lie in a window; the mean says 128 each."""
+    """With 16 sequences of 100 tokens and 2 of 20,000, a window has 16 x 100 + 2 x 128; the mean gives 128 each."""
     contexts: Contexts = ((100.0, 16), (20000.0, 2))
     setup = _setup("gpt_oss_120b", contexts)
     token, name = 18 * 2 * 8 * 64 * 2.0, "attention (last 128)"
@@ -68,7 +68,9 @@ def test_windows_end_long_contexts_only() -> None:
 
 
 def test_a_group_with_a_long_sequence_is_waited_for() -> None:
-    """Four groups, two long sequences: a group holds one of 32,000 tokens and none of 500, another 9 short ones."""
+    """With four groups and two long sequences, one group has a sequence of 32,000 tokens and none of 500; another has 9
+    short ones.
+    """
     contexts: Contexts = ((500.0, 18), (32000.0, 2))
     assert fullest_tokens(contexts, 4) == pytest.approx(32000 / 5 / 3650, rel=1e-12)
     setup = _setup("llama_3_8b", contexts)
@@ -111,7 +113,7 @@ def test_a_mix_says_the_batch() -> None:
 
 
 def test_a_frontier_of_a_mix_is_that_of_its_mean_where_attention_is_linear() -> None:
-    """One in 4 of 4,096 tokens beside others of none are 1,024 on average, in each group of attention ranks."""
+    """In each attention-DP group, one sequence of 4,096 tokens among 4 and others of none average 1,024 tokens."""
     linear = ["assumptions.attention.scores={}"]
     setup = Setup.of("llama_3_8b", "h100_sxm", assumptions="deployable", changes=linear)
     space = Space(max_accelerators=4)
@@ -125,7 +127,7 @@ def test_a_frontier_of_a_mix_is_that_of_its_mean_where_attention_is_linear() -> 
 
 
 def test_a_batch_of_two_contexts_between_batches_of_each() -> None:
-    """Footnote 11 of the study: where arithmetic hides reads the mix is cheaper than both apart, elsewhere not."""
+    """Footnote 11 of the study: the mix is cheaper than both alone only where arithmetic hides reads."""
     setup = Setup.of("paper/llama_3_70b", "paper/h100", weights="int8", assumptions="paper")
     space = Space(grid="paper", pipeline=False)
     short, long, mixed = (

@@ -32,11 +32,11 @@ def test_one_step_by_hand(chips: float, batch: float) -> None:
     sizes = {"hidden_size": 8192, "intermediate_size": 28672, "query_heads": 64, "kv_heads": 8, "head_dim": 128}
     summed = float(reduced_bytes(batch, 80, **sizes, bytes_per_element=2.0, input_matrices=2.0))
     inter, intra = 2 * (math.sqrt(nodes) - 1), 2 * (math.sqrt(chips / nodes) - 1) * math.sqrt(nodes)
-    # Half of what links carry one way, under LL: 25 GB/s between nodes, 225 GB/s inside.
+    # Half of the one-way rate of links, under LL: 25 GB/s between nodes, 225 GB/s inside.
     transfers = summed * (inter / (chips * 25e9) + intra / (chips * 225e9))
     reduction = 6.8e-6 + 1.2e-6 * (math.sqrt(chips / nodes) - 1) + 10e-6 * math.log2(math.sqrt(nodes))
     parameters = setup.model.total_parameters - 8192 * 128_256
-    # Eq. (35), where the gate's matrix reads its input, too.
+    # Eq. (35), with the input of the gate's matrix.
     reads = (parameters + 2 * 80 * batch * (5 * 8192 + (64 + 16 + 64) * 128 + 3 * 28672)) / (chips * 0.75 * 3.3e12)
     expected = 80 * 4 * (4e-6 + reduction) + transfers + reads
     assert float(evaluate(setup, plan, "2d").seconds[0]) == pytest.approx(expected, rel=1e-9)

@@ -1,4 +1,4 @@
-"""Power of boards: energies add up, nothing draws more than its limit, and a cap lowers the clock."""
+"""Power of boards: energies add up, no part exceeds its limit, and a cap lowers the clock."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_energies_of_operators_add_up_to_the_step(model: str, prompt: float | No
 
 
 def test_energy_by_hand() -> None:
-    """16 GB of weights by two bytes and two operations each, on one chip, at a cache of nothing."""
+    """One chip without a cache: 16 GB of weights in two bytes with two operations each."""
     setup = Setup.of("llama_3_8b", "h100_sxm", context=0)
     chip = chip_power(setup.hardware)
     assert chip is not None
@@ -72,7 +72,7 @@ def test_chips_without_rows_take_shares_of_their_board_power() -> None:
      ("gb200_nvl72", 2100)],
 )  # fmt: skip
 def test_provisioned_power_is_near_that_of_inferencex(chip: str, published: float) -> None:
-    """Utility power of a GPU: packages/app/src/lib/constants.ts at 77ca49a (within 5 %)."""
+    """Compare with the utility power of a GPU in packages/app/src/lib/constants.ts at 77ca49a (within 5%)."""
     drawn = chip_power(catalog.hardware(chip))
     assert drawn is not None and drawn.provisioned_watts == pytest.approx(published, rel=0.05)
     assert drawn.provisioned_watts == pytest.approx(1.2 * (drawn.limit_watts + drawn.provisioned_host_watts))

@@ -1,4 +1,4 @@
-"""Prefill steps against counts from first principles: arithmetic, cache traffic, memory, launches, shared steps."""
+"""Prefill steps against first principles: arithmetic, cache traffic, memory, launches, shared steps."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _plan(
 
 
 def _flop(setup: Setup, plans: Plans) -> float:
-    """Arithmetic of all chips of an unpipelined plan [FLOP]."""
+    """Return the arithmetic of all chips of a plan without pipeline [FLOP]."""
     work = setup.work(plans)
     tokens, sequences = scalar(work.tokens), scalar(work.sequences)
     return scalar(plans.accelerators) * math.fsum(
@@ -54,7 +54,7 @@ def _flop(setup: Setup, plans: Plans) -> float:
 
 
 def _causal(tokens: int) -> float:
-    """Pairs of a new token and an earlier one."""
+    """Return the pairs of a new token and an earlier one."""
     return tokens * (tokens - 1) / 2
 
 
@@ -68,7 +68,7 @@ def test_a_dense_prompt_costs_two_flop_per_weight_and_token_and_causal_attention
     logits = 128_256 * hidden  # of the last token only
     expected = 2 * matrices * tokens + 2 * logits + layers * 4 * heads * width * _causal(tokens)
     assert _flop(_question("llama_3_8b"), _plan(tokens, tp=tp)) == pytest.approx(expected, rel=1e-12)
-    # As it is often written, with n^2 / 2: the same up to 1 / n of the attention.
+    # A common form with n^2 / 2 is equal up to 1 / n of the attention.
     half = layers * 4 * heads * width * tokens**2 / 2
     assert expected - 2 * matrices * tokens - 2 * logits == pytest.approx(half, rel=1 / tokens)
 
@@ -125,7 +125,7 @@ def test_windows_bound_what_a_prompt_attends_to_and_what_is_read_of_the_cache() 
     row = row_of(setup, plan, "attention (last 128)")
     seen = sum(min(cached + before, 128) for before in range(tokens))
     assert scalar(row.flop_per_token) * tokens == pytest.approx(4 * 64 * 64 * seen, rel=1e-12)
-    # Read: what is cached, or its last 128 tokens; written: the prompt. Keys and values of 8 heads, 2 bytes.
+    # Reads: cached tokens, or the last 128 of them; writes: the prompt. Keys and values of 8 heads, 2 bytes.
     assert scalar(row.kv_bytes_per_sequence) == 2 * 8 * 64 * 2 * (cached + tokens)
     later = row_of(_question("gpt_oss_20b", 10_000), plan, "attention (last 128)")
     assert scalar(later.kv_bytes_per_sequence) == 2 * 8 * 64 * 2 * (128 + tokens)
@@ -151,7 +151,7 @@ def test_only_the_last_token_of_each_prompt_is_sampled() -> None:
     for plan in (_plan(500, batch=3), _plan(1, batch=3, prefill=False)):
         row = row_of(setup, plan, "sampling")
         moved = scalar(row.activation_bytes_per_token) * scalar(setup.work(plan).tokens)
-        # Written once, read twice, in 4 bytes.
+        # Written once and read twice, in 4 bytes.
         assert moved == pytest.approx(3 * 3 * 128_256 * 4, rel=1e-12)
 
 
@@ -179,7 +179,7 @@ def test_the_host_launches_prefill_kernel_by_kernel_and_decode_as_a_graph() -> N
 
 @pytest.mark.parametrize("model", ["llama_3_8b", "gpt_oss_20b", "qwen3_30b_a3b"])
 def test_a_prompt_of_one_token_is_a_decode_step_that_also_writes(model: str) -> None:
-    # Kernels of prompts and of decode steps have curves of their own.
+    # Kernels of prompts and of decode steps have separate curves.
     setup = _question(model, 1000.0, changes=("host.cuda_graphs=false", "attention.scores={}"))
     one, step = _plan(1), _plan(1, prefill=False)
     assert _flop(setup, one) == pytest.approx(_flop(setup, step), rel=1e-12)
@@ -261,6 +261,6 @@ def test_groups_take_equal_parts_of_the_prompts() -> None:
     # Two groups of two chips: two prompts are one for each.
     share = shared_steps(_sharing(), _plan(tp=2.0, dp=2.0, ep=4.0), _SHORT, 0.0, [1.0, 2.0, 4.0, 32.0])
     assert share[0] == 1.0
-    # The second is read beside the first: half of what each takes is what a group waits for.
+    # The second prompt runs in parallel: a group waits for half of the time of each.
     assert 0.5 < share[1] < 0.8
     assert np.all(np.diff(share) < 0)

@@ -1,4 +1,4 @@
-"""A factor on the time that prompts take: all of a prompt is that much longer, and what mixed steps save is not."""
+"""The prefill time factor: it scales the full prompt but not the saving of mixed steps."""
 
 from __future__ import annotations
 

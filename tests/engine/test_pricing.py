@@ -1,4 +1,4 @@
-"""What an hour of an accelerator costs: listed, given, of a node, or owned."""
+"""The cost of an accelerator hour: listed, given, of a node, or owned."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_an_owned_hour_is_that_of_the_usual_terms_with_the_source_of_the_purchas
     assert price.dollars > bought.dollars_per_accelerator / hours
     assert (price.kind, price.date, price.verified, price.ref) == ("owned", bought.date, True, bought.ref)
     assert price.where.endswith("(quote: 38,750 USD)")
-    # Nobody sells GB200 in public: what a rack costs is an estimate.
+    # GB200 has no public price, so the price of a rack is an estimate.
     guessed = hour_price(catalog.hardware("gb200_nvl72"), "owned")
     assert guessed is not None
     assert (guessed.verified, guessed.doubt) == (False, "not verified")

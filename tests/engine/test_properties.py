@@ -1,4 +1,4 @@
-"""What must hold for every model, chip and plan."""
+"""Properties of every model, chip and plan."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ROUNDING = 1e-12
 MODELS: list[str] = tables(Path(__file__))["MODELS"]
 #: Boxes, racks, meshes, and single chips as domains.
 CHIPS = ("paper/h100", "paper/a100", "h100_sxm", "gb200_nvl72", "paper/tpu_v4", "paper/groq_lpu")
-#: Besides ``ideal``.
+#: Presets except ``ideal``.
 PRESETS = tuple(name for name in catalog.names("assumptions") if name != "ideal")
 
 models, chips, presets = st.sampled_from(MODELS), st.sampled_from(CHIPS), st.sampled_from(PRESETS)
@@ -61,7 +61,7 @@ def _asked(
 
 @st.composite
 def plans(draw: st.DrawFn) -> Plans:
-    """A few plans with every degree fixed, all real-valued."""
+    """Draw a few plans with every degree fixed, all real-valued."""
     share = st.floats(0.0, 1.0)
     drawn = draw(st.lists(st.tuples(st.floats(0, 9), st.floats(0, 14), share, share, share), min_size=1, max_size=4))
     size_power, batch_power, depth, attention, experts = np.array(drawn).T
@@ -74,7 +74,7 @@ def plans(draw: st.DrawFn) -> Plans:
 
 @st.composite
 def instances(draw: st.DrawFn) -> Plans:
-    """The same with the layout of attention and experts left open."""
+    """Draw the same with free layouts of attention and experts."""
     fixed = draw(plans())
     return replace(fixed, attention_ranks=fixed.stage, ep=None)
 
@@ -116,11 +116,11 @@ def test_step_overlap_is_fastest_and_none_is_slowest(
 
 @few
 @given(model=models, chip=chips, preset=presets, context=contexts, at=plans())
-# A shared expert that counts as a routed one is touched more often than one that is read always.
+# A shared expert modeled as a routed one is touched more often than one that is always read.
 @example(model="deepseek_v3", chip="paper/h100", preset="deployable", context=0.0, at=_ONE_CHIP.verifying(2))
 def test_nothing_beats_the_ideal(model: str, chip: str, preset: str, context: float, at: Plans) -> None:
     real, ideal = _question(model, chip, context, preset), _question(model, chip, context, "ideal")
-    # The ideal has no communication, so that all its cuts take equally long.
+    # The ideal has no communication, so all its cuts take the same time.
     bound = step_seconds(ideal, at)[0]
     for seconds in step_seconds(real, at):
         assert (bound <= seconds * (1 + ROUNDING)).all()
@@ -151,7 +151,7 @@ def test_a_larger_batch_is_never_faster_at_a_fixed_plan(
 def test_more_new_tokens_are_never_faster_and_cheaper_than_one_by_one(
     model: str, chip: str, preset: str, context: float, at: Plans
 ) -> None:
-    # What makes speculation pay: a step of s tokens takes at most as long as s steps.
+    # Speculation pays because a step of s tokens takes at most as long as s steps.
     setup = _question(model, chip, context, preset, ("serving.verify_context=start",))
     one, several = (step_seconds(setup, at.verifying(tokens)) for tokens in (1, 4))
     for single, verified in zip(one, several, strict=True):
@@ -170,7 +170,7 @@ def test_weight_bytes(name: str, weights: str | None) -> None:
     found = memory.weight_bytes(model, precision)
     if weights is not None or (model.expert_weights is None and model.embedding_weights is None):
         stored = BYTES_PER_ELEMENT[weights or model.weights]
-        # Of a 16-bit model in 8 bits, embeddings keep two bytes; models of studies in one narrow format keep one.
+        # In a 16-bit model in 8 bits, embeddings have two bytes; models of studies in one narrow format have one.
         kept_wide = weights == "int8" and (model.embedding_weights == "bf16" or BYTES_PER_ELEMENT[model.weights] > 1.5)
         kept = model.parameter_parts()["embeddings"] if kept_wide else 0.0
         assert found == pytest.approx(model.total_parameters * stored + kept, rel=1e-9)

@@ -1,4 +1,4 @@
-"""One resolution of names, formats, presets, what-ifs and price for every question."""
+"""One resolution of names, formats, presets, what-ifs and price for every command."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_engine_that_is_named_has_its_cache_under_other_assumptions_too() ->
         return ie.Setup.of("llama_3_70b", "h100_sxm", weights="fp8", **settings).precision.kv
 
     assert cache(engine="vllm") == cache(engine="vllm", assumptions="profiles/vllm_hopper") == "fp8"
-    assert cache(assumptions="profiles/vllm_hopper") == "bf16"  # whose practice it is, is not said
+    assert cache(assumptions="profiles/vllm_hopper") == "bf16"  # the engine of the recipe is unknown
     assert cache(engine="vllm", assumptions="profiles/vllm_hopper", kv="bf16") == "bf16"
 
 

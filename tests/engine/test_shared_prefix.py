@@ -1,4 +1,4 @@
-"""A prefix that all sequences have in common: held once, read for each or once, and what is refused."""
+"""A prefix common to all sequences: stored once, read once or per sequence, and rejected inputs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _setup(reads: str, shared: float, context: float = 4096.0) -> Setup:
 HELD = [
     (1, 1, 32, 0, 32 * 4096),
     (1, 1, 32, 3072, 32 * 1024 + 3072),
-    (1, 2, 32, 3072, 32 * 1024 + 2 * 3072),  # each group of attention ranks holds its copy
+    (1, 2, 32, 3072, 32 * 1024 + 2 * 3072),  # each attention-DP group stores its copy
     (16, 1, 32, 3072, 2 * (32 * 1024 + 3072)),  # 8 KV heads on 16 chips: everything twice
     (1, 1, 32, 3080, 32 * (4096 - 3072) + 3072),  # whole blocks of 16 can be shared: 192 of them
     (1, 1, 32, 9999, 32 * 0 + 4096),
@@ -49,7 +49,7 @@ def test_what_is_held(tp: float, dp: float, batch: float, shared: float, tokens:
     assert held["kv_cache"] + held["shared_prefix"] == pytest.approx(tokens * TOKEN / (tp * dp), rel=1e-12)
 
 
-# reads, dp, tokens that each chip reads in a step of 32 sequences of 4,096 tokens, 3,072 of them in common
+# reads, dp, tokens that each chip reads in a step of 32 sequences of 4,096 tokens, 3,072 of them shared
 READ = [
     ("per_sequence", 1, 32 * 4096),
     ("once", 1, 32 * 1024 + 3072),
@@ -81,7 +81,7 @@ def test_sharing_takes_no_more_room_and_no_more_time(batch: int, shared: int, ve
 
 
 def test_windows_read_their_own_tokens() -> None:
-    # Every second layer of gpt-oss has a window of 128 tokens; only the others share what they read.
+    # Every second layer of gpt-oss has a window of 128 tokens; only the others share their reads.
     setup = Setup.of("gpt_oss_120b", "h100_sxm", context=4096, changes=["assumptions.attention.shared_prefix=once"])
     rows = replace(setup, shared_prefix=2048.0).work(plan_of(1, 1, batch=8)).operators
     shared = {row.name: scalar(np.asarray(row.shared_kv_bytes)) > 0 for row in rows if row.kind == "scores"}
@@ -110,7 +110,7 @@ def _asked(reads: str, shared: float) -> tuple[Setup, Requests]:
 
 
 def test_every_path_reads_it_once() -> None:
-    """Frontiers, loads, prices and simulations are of the same services."""
+    """Frontiers, loads, prices and simulations use the same services."""
     space = Space(Pins(tp=1, dp=1, pp=1))
     once, each, apart = (
         offer(*_asked(*words), space).service(0)

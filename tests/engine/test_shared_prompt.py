@@ -1,4 +1,4 @@
-"""Parts of a prompt on processes of their own, and what tensor-parallel ranks do with the residual stream."""
+"""Parts of a prompt on separate processes, and the residual stream on tensor-parallel ranks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_pieces_of_a_part_are_its_prefill(model: str, cached: float) -> None
 
 
 def test_what_comes_before_the_cache_is_queries_keys_and_values() -> None:
-    """Under an ideal preset time is arithmetic: projections to 6,144 of 4,096 wide, of all layers and the embedding."""
+    """An ideal preset has only arithmetic time: projections from 4,096 to 6,144 in all layers, and the embedding."""
     part = part_of_prompt(_setup("llama_3_8b", assumptions="ideal"), plan_of(1), 4096.0, 0.0)
     qkv, matrices = 6144 * 4096, 6144 * 4096 + 4096 * 4096 + 3 * 4096 * 14336
     scores = 4096 * (4095 / 2) * 2.0
@@ -52,7 +52,7 @@ HELD = [
     ("llama_3_8b", 4, 2 * 2 * 128 * 2 * 1000.0),
     ("llama_3_8b", 16, 2 * 1 * 128 * 2 * 1000.0),  # 8 heads on 16 chips: everything twice
     ("deepseek_v3", 8, 576 * 2 * 1000.0),  # every chip has the whole latent
-    ("gpt_oss_120b", 1, 2 * 8 * 64 * 2 * (1000.0 + 128.0) / 2.0),  # every second layer keeps 128 tokens
+    ("gpt_oss_120b", 1, 2 * 8 * 64 * 2 * (1000.0 + 128.0) / 2.0),  # every second layer stores 128 tokens
 ]
 
 
@@ -62,7 +62,7 @@ def test_what_is_handed_on(model: str, tp: float, size: float) -> None:
 
 
 def test_a_ring_of_hand_overs_is_a_gather() -> None:
-    """P - 1 hops of a part move what a gather of P parts does; at sizes where only bandwidth counts."""
+    """P - 1 hops of a part move the data of an all-gather of P parts, at sizes where only bandwidth matters."""
     setup = _setup("llama_3_8b")
     size = 4e9
     hops = 3.0 * scalar(hand_over_seconds(setup, size / 4.0, 1.0))
@@ -73,7 +73,7 @@ def test_a_ring_of_hand_overs_is_a_gather() -> None:
 
 
 def test_sums_move_as_much_scattered_as_reduced() -> None:
-    """Two sums per layer of tokens x 4,096 in two bytes: 2 (P - 1) times each, over all chips."""
+    """Two all-reduces per layer of tokens x 4,096 in two bytes: 2 (P - 1) times each, over all chips."""
     by_hand = 32 * 2 * 2 * 7 * 1000 * 4096 * 2.0
     for stream in ("whole", "by_tokens"):
         setup = _setup("llama_3_8b", f"assumptions.layout.residual_stream={stream}")
@@ -91,7 +91,7 @@ def test_ranks_that_keep_their_tokens_have_norms_of_those_only() -> None:
     assert norms[1] == norms[0] / 8.0
     kinds = [sent.kind for sent in rows[1]["attention output"].collectives["1d"]]
     assert kinds == ["all_to_all"]
-    # Nothing of it matters on one chip.
+    # It has no effect on one chip.
     alone = [scalar(prefill(setup, plan_of(1), 4096.0).seconds) for setup in (whole, part)]
     assert alone[0] == alone[1]
 

@@ -1,4 +1,4 @@
-"""Speculation in service: rounds, memory, steady states and where it pays, against limits and a second calculation."""
+"""Speculative decoding in service: rounds, memory, steady states and gain, against limits and a second calculation."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def setup(
 
 @functools.cache
 def rich() -> Setup:
-    """A mixture of experts with a multi-token-prediction layer."""
+    """Return a mixture of experts with a multi-token-prediction layer."""
     return setup("deepseek_v3_nvfp4", "b200", 2048.0, None)
 
 
@@ -102,7 +102,7 @@ def test_free_and_certain_proposals_give_one_token_more_than_there_are() -> None
 @pytest.mark.parametrize("assumptions", ["deployable", "paper"])
 @pytest.mark.parametrize("batch", [1.0, 16.0, 100.0])
 def test_a_single_chip_agrees_with_the_search_of_the_published_study(assumptions: str, batch: float) -> None:
-    """Both series of accepted tokens; on one chip there is one layout for either model."""
+    """Compare both series of accepted tokens; on one chip each model has one layout."""
     target = setup("llama_3_8b", "h100_sxm", 1000.0, "fp8", assumptions)
     speculation, one = drafted_by("qwen3_0_6b", 0.7, 6), np.ones(1)
     expected = token_seconds(target, one, one * batch, WholeLayouts(pipeline=False), speculation=speculation)
@@ -112,7 +112,7 @@ def test_a_single_chip_agrees_with_the_search_of_the_published_study(assumptions
 
 
 def test_more_experts_are_touched_by_more_tokens() -> None:
-    """While few experts are touched, verifying costs more, and speculation gives less than at larger batches."""
+    """With few touched experts verification costs more, and speculation gains less than at larger batches."""
     speculation = Speculation.of("mtp", 0.8, 4)
     found = rounds(rich(), layout(8), speculation)
     dense = rounds(setup(), layout(8), replace(speculation, proposer="eagle"))
@@ -137,14 +137,14 @@ def test_the_host_schedules_a_round_once() -> None:
 
 
 def test_chips_wait_for_the_host_of_rounds_that_nobody_prepares_ahead() -> None:
-    """By hand: 1 ms and 8 x 0.1 ms of every round with proposals; a plain step is what it was."""
+    """Each speculation round adds 1 ms and 8 x 0.1 ms; a plain step is unchanged (by hand)."""
     ahead, plans = PROPOSALS["eagle"], layout(8, [8.0])
     exposed = replace(ahead, host_seconds=(1e-3, 1e-4))
     late, quick = (rounds(setup(), plans, speculation).seconds for speculation in (exposed, ahead))
     np.testing.assert_allclose(late - quick, [[0.0, *[1.8e-3] * 5]], rtol=1e-9)
 
 
-# Proposers
+# Speculation methods
 
 
 def test_a_head_is_a_layer_a_projection_and_the_output_embedding() -> None:
@@ -155,7 +155,7 @@ def test_a_head_is_a_layer_a_projection_and_the_output_embedding() -> None:
     assert head.total_parameters == pytest.approx(expected, rel=1e-4)  # norms
     deepseek = head_of(rich().model)
     assert [block.feed_forward.kind for block in deepseek.blocks] == ["dense", "experts"]
-    # README_WEIGHTS.md of DeepSeek-V3: 11.5 billion of its own.
+    # README_WEIGHTS.md of DeepSeek-V3 states 11.5 billion for this layer.
     assert (deepseek.total_parameters - deepseek.embedding_parameters) / 1e9 == pytest.approx(11.5, rel=0.01)
 
 
@@ -186,7 +186,7 @@ def test_groups_of_data_parallel_attention_draft_for_themselves() -> None:
 
 
 def test_a_draft_model_may_have_a_layout_of_its_own() -> None:
-    """As in the published study: on all chips, with all sequences, in the fastest of its layouts that fit."""
+    """As in the study, the draft model runs on all chips with all sequences, in its fastest layout that fits."""
     own = catalog.assumptions("deployable", changes=["serving.draft_placement=own_layout"])
     target, draft = replace(setup(), assumptions=own), drafted_by("qwen3_8b")
     plans = layout(2, [8.0, 64.0], dp=4)
@@ -197,7 +197,7 @@ def test_a_draft_model_may_have_a_layout_of_its_own() -> None:
     # Steady states have fractions of sequences, and groups of the draft a part of them.
     between = rounds(target, layout(2, [63.5], dp=4), draft).draft_seconds
     assert best[0] < float(between[0]) < best[1]
-    # Held once, not once per group.
+    # Stored once, not once per group.
     more = needed_memory(target, plans, draft).weight_bytes - target.memory(plans).weight_bytes
     assert more.tolist() == [capacity.weight_bytes(helper.model, helper.precision)]
 
@@ -218,14 +218,15 @@ def test_a_head_runs_on_one_stage_of_a_pipeline() -> None:
 
 
 def test_the_format_of_a_head_is_its_own() -> None:
-    """As in NVIDIA's 4-bit checkpoint, whose last layer is left in 16 bits."""
+    """NVIDIA's 4-bit checkpoint leaves the last layer in 16 bits."""
     own, wide = (Speculation.of("mtp", 0.8, 2, weights=weights) for weights in (None, "bf16"))
     extra = [
         float((needed_memory(rich(), layout(8), one).weight_bytes - rich().memory(layout(8)).weight_bytes)[0])
         for one in (own, wide)
     ]
     layer = head_of(rich().model).replace(vocab_size=0).total_parameters
-    # Every one of 8 ranks holds what all heads share, 7168 to 1536 + 512 + 64, and the router of the layer whole.
+    # Each of 8 ranks stores the shared projections of all heads, 7168 to 1536 + 512 + 64, and the full router of the
+    # layer.
     assert extra[1] == pytest.approx(2 * (layer + 7 * 7168 * (1536 + 512 + 64 + 256)), rel=1e-9)
     assert extra[0] < 0.6 * extra[1]
 
@@ -266,7 +267,7 @@ def test_several_published_layers_all_take_memory() -> None:
     assert extra[0] == pytest.approx(3 * extra[1], rel=1e-9)
 
 
-# What helps and what does not
+# Gain and loss
 
 chances = st.floats(0.0, 1.0)
 
@@ -298,7 +299,7 @@ def test_proposals_that_are_never_accepted_never_help(kind: str) -> None:
 @given(tokens=st.floats(0.0, 20_000.0), chance=st.floats(0.05, 0.95), tp=st.sampled_from([1, 4, 8]))
 @settings(max_examples=20, deadline=None)
 def test_the_best_draft_gets_shorter_as_batches_grow(tokens: float, chance: float, tp: int) -> None:
-    """A dense model, free proposals, one roofline per step; see :meth:`SpeculationRounds.best` for others."""
+    """A dense model with free draft tokens and one roofline per step; see :meth:`SpeculationRounds.best` for others."""
     bound = setup("llama_3_70b", "h100_sxm", round(tokens), "fp8", "ideal")
     lengths = rounds(bound, layout(tp), Speculation.of("ngram", chance, 6)).best().length
     assert (np.diff(lengths) <= 0).all()
@@ -310,7 +311,7 @@ def test_speculation_ends_where_arithmetic_bounds_a_step(assumptions: str) -> No
     lengths = rounds(short, layout(8), PROPOSALS["eagle"]).best().length
     assert lengths[0] == 5
     assert lengths[-1] == 0
-    # The tokens of a sequence share the reads of its cache, so that long contexts leave room for some.
+    # The tokens of a sequence share the reads of its cache, so long contexts have room for some.
     long = setup("llama_3_70b", "h100_sxm", 30_000.0, "fp8", assumptions)
     assert rounds(long, layout(8), PROPOSALS["eagle"]).best().length[-1] >= 3
 
@@ -328,7 +329,7 @@ def test_a_steady_state_has_rounds_in_the_place_of_steps() -> None:
     best = series.best()
     read = read_prompt(narrow, plans, 2000.0, 0.0, eagle)
     waiting = (plans.batch - 1.0) * read.busy_seconds / 499.0
-    # A prompt beside a round reads the weights along.
+    # A prompt in a round shares the read of the weights.
     assert (found.tpot_seconds[1:] < (best.seconds + waiting)[1:]).all()
     assert (found.tpot_seconds[1:] > (best.seconds + 0.5 * waiting)[1:]).all()
     np.testing.assert_allclose(found.decode_seconds, best.seconds, rtol=1e-12)
@@ -343,15 +344,15 @@ def test_a_steady_state_has_rounds_in_the_place_of_steps() -> None:
 
 
 def test_rounds_of_one_length_are_the_longest_whether_they_pay_or_not() -> None:
-    """By hand: three proposals that give 2.4 tokens; a user waits for a round over 2.4."""
+    """With three draft tokens that give 2.4 tokens, the time per token is a round over 2.4 (by hand)."""
     plans, mtp = layout(8, [1.0, 64.0]), Speculation.fixed("mtp", 3, 2.4, weights="bf16")
     series = rounds(rich(), plans, mtp)
     seconds = series.verify_seconds[:, 3] + 3.0 * series.draft_seconds
     found = steady.steady(rich(), plans, requests(1024, 1024), mtp)
     np.testing.assert_allclose(found.decode_seconds, seconds / 2.4, rtol=1e-12)
-    # Alone no prompt of others comes between.
+    # A single request meets no other prompt.
     assert found.tpot_seconds[0] == pytest.approx(seconds[0] / 2.4)
-    # Proposals that are never accepted only cost.
+    # Draft tokens that are never accepted only cost.
     vain = Speculation.fixed("mtp", 3, 1.0, weights="bf16")
     slow = steady.steady(rich(), plans, requests(1024, 1024), vain)
     np.testing.assert_allclose(slow.decode_seconds, seconds, rtol=1e-12)
@@ -415,7 +416,7 @@ def test_speculation_takes_slots() -> None:
     assert looked_up.slots[0] == plain.slots[0]
 
 
-# Where it pays
+# Range in which speculation pays
 
 
 def _pay(speculation: Speculation, asked: Requests = REQUESTS) -> speculate.Speculated:

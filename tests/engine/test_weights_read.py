@@ -1,4 +1,4 @@
-"""Every shipped model: a step reads the weights that are held, and multiplies by those that a token goes through."""
+"""In every shipped model, a step reads the stored weights and multiplies by a token's active weights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MODELS = sorted(
     path.relative_to(catalog.folder("models")).with_suffix("").as_posix()
     for path in catalog.folder("models").rglob("*.yaml")
 )
-#: So many tokens that every expert is touched.
+#: Enough tokens to touch every expert.
 TOKENS = 2.0**30
 
 
@@ -36,7 +36,7 @@ def _total(rows: list[Operator], attribute: str) -> float:
 
 
 def _attention_vectors(spec: Attention, hidden: float) -> float:
-    """Norms, biases and sinks of one layer that no row reads, a few thousand numbers."""
+    """Return the norms, biases and sinks of one layer that no row reads, a few thousand numbers."""
     if spec.kind == "latent":
         norms = spec.kv_rank + (spec.query_rank or 0) if spec.latent_norms else 0
         return norms + 2 * (spec.index_head_dim or 0)
@@ -52,7 +52,7 @@ def _attention_vectors(spec: Attention, hidden: float) -> float:
 
 
 def _feed_forward_vectors(block: Block, hidden: float) -> tuple[float, float, float]:
-    """Biases of routed experts, of one of them, and biases and gates of everything else in one layer."""
+    """Return biases of routed experts, of one of them, and biases and gates of all else in one layer."""
     spec = block.feed_forward
     if spec.kind == "none":
         return 0.0, 0.0, 0.0
@@ -69,7 +69,7 @@ def _shared_gate(block: Block, hidden: float) -> float:
 
 
 def _residual_vectors(model: ModelSpec) -> float:
-    """Biases and scales of what mixes copies of the residual stream, or norms and scores of earlier entries."""
+    """Return biases and scales of residual-stream mixing, or norms and scores of earlier entries."""
     if model.residual_span is not None:
         return model.parameter_parts()["residual_attention"]
     streams = model.residual_streams
@@ -77,7 +77,7 @@ def _residual_vectors(model: ModelSpec) -> float:
 
 
 def _vectors(model: ModelSpec) -> dict[str, float]:
-    """Parameters that no row of the table has, by the format they are stored in: all that is no matrix."""
+    """Return the parameters that no row of the table has, by storage format: all except matrices."""
     hidden = float(model.hidden_size)
     parts = {"embeddings": float(model.vocab_size * model.output_bias), "attention": 0.0, "experts": 0.0}
     parts |= {"shared_experts": 0.0, "weights": model.parameter_parts()["norms"] + _residual_vectors(model)}
@@ -91,13 +91,13 @@ def _vectors(model: ModelSpec) -> dict[str, float]:
 
 
 def _looked_up(model: ModelSpec) -> float:
-    """Embeddings of which a token reads one row: positions, and the input's if it is not the output's too."""
+    """Return embeddings of which a token reads one row: positions, and an untied input embedding."""
     tables = model.learned_positions + (0 if model.tied_embeddings else model.vocab_size)
     return tables * float(model.hidden_size)
 
 
 def _unread(model: ModelSpec, precision: Precision) -> float:
-    """Bytes that are held and that no row reads [B]."""
+    """Return the bytes that are stored and that no row reads [B]."""
     width = BYTES_PER_ELEMENT
     vectors = sum(count * width[getattr(precision, name)] for name, count in _vectors(model).items())
     return vectors + _looked_up(model) * width[precision.embeddings]
@@ -110,13 +110,13 @@ def test_a_step_reads_every_matrix_that_is_held(name: str) -> None:
     held = memory.weight_bytes(model, setup.precision)
     read = _total(list(setup.work(_plan()).operators), "weight_bytes")
     assert read + _unread(model, setup.precision) == pytest.approx(held, rel=1e-12)
-    # What no row reads besides the input embedding is less than 0.1 % of a model.
+    # Vectors outside the rows, except the input embedding, are less than 0.1% of a model.
     assert held - read - _looked_up(model) * BYTES_PER_ELEMENT[setup.precision.embeddings] < 1e-3 * held
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_token_is_multiplied_by_every_active_matrix(name: str) -> None:
-    """2 x active parameters of matrices, scores apart."""
+    """The arithmetic is 2 x active matrix parameters, without attention scores."""
     model = catalog.model(name)
     rows = [row for row in _setup(model).work(_plan()).operators if row.kind != "scores"]
     idle = 0.0
@@ -131,26 +131,26 @@ def test_a_token_is_multiplied_by_every_active_matrix(name: str) -> None:
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize(("tp", "dp", "pp"), [(8, 1, 1), (2, 4, 1), (1, 8, 1), (4, 2, 2)])
 def test_each_chip_reads_what_it_holds(name: str, tp: int, dp: int, pp: int) -> None:
-    """Copies included: over all chips of an instance, matrices that are held are matrices that are read."""
+    """Over all chips of an instance, the stored matrices, copies included, equal the matrices that are read."""
     model, plan = catalog.model(name), _plan(tp, dp, pp)
     setup = _setup(model)
     held, _, _ = setup.memory(plan).of_one_plan()
     read = tp * dp * _total(list(setup.work(plan).operators), "weight_bytes")
     width = BYTES_PER_ELEMENT
     vectors = {part: count * width[getattr(setup.precision, part)] for part, count in _vectors(model).items()}
-    # Each group has a copy of the vectors of attention and of shared experts as well; of a mixture of all that is not
-    # routed, the input embedding included.
+    # Each group also has a copy of the vectors of attention and shared experts. In an MoE model it copies all vectors
+    # except routed ones, the input embedding included.
     copied = vectors["attention"] + vectors["shared_experts"]
     if has_experts(model):
         copied += vectors["weights"] + vectors["embeddings"] + _looked_up(model) * width[setup.precision.embeddings]
     copied *= dp - 1
-    # A vision tower is held by each group and reads images, not the text of these steps.
+    # Each group stores a vision tower, which processes images and not the text of these steps.
     tower = 0.0 if model.vision is None else dp * model.vision.parameters * width["bf16"]
     assert read + _unread(model, setup.precision) + copied + tower == pytest.approx(held, rel=1e-12)
 
 
 def test_the_study_holds_a_matrix_that_it_does_not_read() -> None:
-    """The compression of DeepSeek-V3's keys and of its values are apart in the study's count, and one is read."""
+    """The study counts the compression of DeepSeek-V3's keys and of its values separately, and reads one of them."""
     model = catalog.model("paper/deepseek_v3")
     setup = _setup(model, "deployable", "attention.latent_down=cut")
     missing = memory.weight_bytes(model, setup.precision) - _total(list(setup.work(_plan()).operators), "weight_bytes")
@@ -176,7 +176,7 @@ def test_the_indexer_of_deepseek_v3_2_by_hand() -> None:
     rows = _rows("indexer", plan=_plan())
     assert _total(rows, "weight_bytes") == pytest.approx(61 * INDEXER * (1 + 4 / 128**2))
     assert _total(rows, "flop_per_token") == 61 * 2 * INDEXER
-    # Without the indexer's queries, rows read 13 of 16 bytes of what comes from the compressed query and the latent:
+    # Without the indexer's queries, rows read 13 of 16 bytes of the products of the compressed query and the latent:
     # 1536 x 24,576 + 512 x 32,768 = 54,525,952 and 1536 x 8,192 = 12,582,912.
     assert 54_525_952 / (54_525_952 + 12_582_912) == 0.8125
 
@@ -225,7 +225,7 @@ def test_a_layer_that_reuses_a_pick_has_no_indexer() -> None:
 
 
 def test_the_indexer_of_compressed_attention_by_hand() -> None:
-    """DeepSeek-V4-Flash: 21 of 43 layers pick, 41 pool, all compress queries."""
+    """In DeepSeek-V4-Flash, 21 of 43 layers select blocks, 41 pool, and all compress queries."""
     model = catalog.model("deepseek_v4_flash")
     work = _setup(model).work(_plan(tp=8)).operators
     index = [row for row in work if row.name == "indexer"]
@@ -240,7 +240,7 @@ def test_the_indexer_of_compressed_attention_by_hand() -> None:
 
 
 def test_shared_entries_and_picks_of_deepseek_v4_1_by_hand() -> None:
-    """Eight of 40 layers pick, 38 gather, and four pickers look through what one before has left them."""
+    """Eight of 40 layers select, 38 gather, and four selectors search the entries of an earlier one."""
     folder = Path(__file__).parents[1] / "fixtures" / "hf_configs"
     config = json.loads((folder / "siblings.json").read_text(encoding="utf-8"))["deepseek-v4.1-flash"]["config"]
     model = ModelSpec.from_document(document_of(json.dumps(config), "config.json"))

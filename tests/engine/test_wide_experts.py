@@ -1,4 +1,4 @@
-"""Mixtures over many chips: where their ranks lie, what they send, copies of experts, two batches in turn."""
+"""Mixtures of experts over many chips: placement of ranks, traffic, expert copies, two-batch overlap."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _setup(model: str, chip: str, *changes: str, preset: str = "deployable") -> 
 
 
 def _exchange(setup: Setup, plans: Plans, name: str = "experts in") -> tuple[float, float, float]:
-    """Ranks and domains of the exchange [1], and what each chip sends per token of the batch [B]."""
+    """Return ranks and domains of the all-to-all [1], and the bytes that each chip sends per token of the batch [B]."""
     (found,) = (each for each in row_of(setup, plans, name).collectives["1d"] if each.kind == "all_to_all")
     return scalar(found.ranks), scalar(found.domains), scalar(found.bytes_per_token)
 
@@ -61,7 +61,7 @@ def test_a_stage_over_several_domains_hangs_on_the_network(
 
 
 def test_groups_that_cut_a_stage_both_ways_do_not_both_lie_inside_a_node() -> None:
-    # 32 chips, nodes of 8: chips 0 to 7 hold the parts of the same experts, and experts of their own lie 8 chips apart.
+    # 32 chips in nodes of 8: chips 0 to 7 store parts of the same experts, and chips with other experts are 8 apart.
     plans = plan_of(4, 8, ep=4, batch=1024)
     setup = _setup("qwen3_235b_a22b", "h200_sxm", "experts.replicated_tokens=exchanged")
     assert _exchange(setup, plans)[:2] == (4.0, 4.0)
@@ -75,8 +75,8 @@ def test_groups_that_cut_a_stage_both_ways_do_not_both_lie_inside_a_node() -> No
 
 
 def test_chips_that_share_an_expert_sum_what_it_gave_for_every_copy_of_a_token() -> None:
-    # Each of 4 expert-parallel ranks gets a copy of nearly every token: 4 copies of 2 B x hidden, summed over 8 chips,
-    # whose group has 8 of the 32 chips' parts.
+    # Each of 4 expert-parallel ranks gets a copy of nearly every token. The 4 copies of 2 B x hidden are reduced over 8
+    # chips, whose group has 8 of the 32 chips' parts.
     setup = _setup("qwen3_235b_a22b", "h200_sxm", "experts.replicated_tokens=exchanged")
     plans = plan_of(4, 8, ep=4, batch=1024)
     (summed,) = (each for each in row_of(setup, plans, "experts out").collectives["1d"] if each.kind == "all_reduce")
@@ -84,7 +84,7 @@ def test_chips_that_share_an_expert_sum_what_it_gave_for_every_copy_of_a_token()
 
 
 def test_engines_gather_all_tokens_where_experts_are_cut_as_well_as_spread() -> None:
-    # 32 chips gather what is 2 B x hidden for every token, and scatter the sums: one all-reduce over four nodes.
+    # 32 chips gather 2 B x hidden for every token, and scatter the sums: one all-reduce over four nodes.
     setup, plans = _setup("qwen3_235b_a22b", "h200_sxm"), plan_of(4, 8, ep=4, batch=1024)
     assert _exchange(setup, plans)[0] == 1.0
     (summed,) = (each for each in row_of(setup, plans, "experts out").collectives["1d"] if each.kind == "all_reduce")
@@ -104,7 +104,7 @@ def test_copies_of_experts_are_held(ranks: int, redundant: int, held: int) -> No
 
 
 def test_ranks_with_copies_read_what_they_hold() -> None:
-    # So many tokens that every expert is touched: 288 / 72 = 4 experts on a chip.
+    # Enough tokens to touch every expert: 288 / 72 = 4 experts on a chip.
     setup = _setup("deepseek_v3", "h100_sxm")
     plans = plan_of(1, 72, ep=72, batch=72.0 * 256)
     rows = [row_of(setup, plans, f"experts {side}") for side in ("in", "out")]
@@ -142,7 +142,7 @@ def test_prompts_cross_once_per_domain_and_decode_steps_once_per_copy() -> None:
 
 @pytest.mark.parametrize(("ranks", "prompts"), [(2, 1.992), (8, 5.251), (16, 6.453), (32, 7.177), (128, 7.785)])
 def test_prompts_send_a_copy_per_rank_and_decode_steps_one_per_expert(ranks: int, prompts: float) -> None:
-    # R (1 - (1 - 1/R)^8) ranks reached by 8 experts that are drawn evenly; 2 B per element come back.
+    # R (1 - (1 - 1/R)^8) ranks contain 8 uniformly drawn experts; 2 B per element return.
     setup, plans = _setup("deepseek_v3", "b200"), plan_of(1, ranks, ep=ranks, batch=64.0 * ranks)
     even = replace(setup, assumptions=setup.assumptions.changed({"experts.spread": "even"}))
     sent = [
@@ -154,7 +154,7 @@ def test_prompts_send_a_copy_per_rank_and_decode_steps_one_per_expert(ranks: int
 
 def test_two_halves_take_turns_where_groups_exchange_tokens_whatever_the_domain() -> None:
     def steps(plans: Plans, domain: int) -> list[float]:
-        """Without turns, and with them [s]."""
+        """Return step times without and with two-batch overlap [s]."""
         setups = [
             _setup("deepseek_v3", "h800_sxm", f"network.two_batch_overlap={kind}")
             for kind in ("never", "with_exchanges")
@@ -192,7 +192,8 @@ def test_engines_that_take_turns(engine: str, model: str, generation: str, ep: i
 
 
 def test_exchanges_of_prompts_take_processors_from_the_other_half() -> None:
-    # 4 prompts of 1,024 tokens on each of 32 chips: of two halves each works W and exchanges X, one beside the other.
+    # 4 prompts of 1,024 tokens on each of 32 chips: each half has work W and all-to-all time X, in parallel with the
+    # other.
     plans = replace(plan_of(1, 32, ep=32, batch=128.0), prefill=True, new_tokens=1024)
     never = _setup("deepseek_v3", "h800_sxm", "network.two_batch_overlap=never")
     half = evaluate(never, replace(plans, batch=plans.batch / 2.0), "1d")

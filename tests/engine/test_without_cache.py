@@ -1,4 +1,4 @@
-"""Decoding without a KV cache: every step reads all tokens of its sequences again."""
+"""Decode without a KV cache: every step processes all tokens of its sequences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.planned import plan_of
 from tests.reading import scalar
 
 NONE = "assumptions.attention.cache=recomputed"
-#: Llama 3 8B: weights of all layers, and those of the output embedding; 32 layers of 32 heads of 128.
+#: Llama 3 8B: weights of all layers and of the output embedding; 32 layers of 32 heads of 128.
 LAYERS, EMBEDDING, PAIR = 32 * (4096 * 6144 + 4096**2 + 3 * 4096 * 14336), 128256 * 4096, 32 * 4.0 * 4096
 
 
@@ -27,7 +27,9 @@ def _setup(*changes: str, context: float = 2000.0, assumptions: str = "deployabl
 @pytest.mark.parametrize("context", [100, 1000, 10000, 100000])
 @pytest.mark.parametrize("batch", [1, 8])
 def test_the_closed_form(context: int, batch: int) -> None:
-    """Arithmetic of a step: tokens x 2 weights and pairs of tokens below the diagonal; one embedding per sequence."""
+    """The arithmetic of a step is tokens x 2 weights plus pairs of tokens below the diagonal, and one embedding per
+    sequence.
+    """
     setup = _setup(NONE, "assumptions.attention.scores={}", "assumptions.chip.products={}", context=context)
     tokens = context + 1
     by_hand = batch * (tokens * 2.0 * LAYERS + 2.0 * EMBEDDING + PAIR * tokens * (tokens - 1) / 2)

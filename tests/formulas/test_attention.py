@@ -1,4 +1,4 @@
-"""Arithmetic of attention: eq. (37) of Erdil (2025), with the head width of its section 4.3."""
+"""Attention arithmetic: eq. (37) of Erdil (2025), with the head width of its section 4.3."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_equation_37_counts_a_multiply_and_an_add_for_scores_and_for_values() ->
 
 
 def test_section_3_1_latent_attention_without_rotary_part() -> None:
-    # 4 c_k h: as grouped-query attention whose heads are as wide as the latent.
+    # 4 c_k h: as in grouped-query attention with heads of the latent's width.
     assert latent_flop(128, 512, 0) == 4 * 128 * 512 == grouped_query_flop(128, 512)
 
 
@@ -61,7 +61,7 @@ def test_attended_tokens_of_a_chunk_are_the_mean_of_what_each_new_token_sees(cac
 
 
 def test_chunks_of_llama_4_by_hand() -> None:
-    # A prompt of 20,000 in chunks of 8,192: two of them, whose tokens see 4,095.5 others on average, and 3,616 that
+    # A prompt of 20,000 in chunks of 8,192: two full chunks, whose tokens see 4,095.5 others on average, and 3,616 that
     # see 1,807.5.
     mean = (2 * 8192 * 4095.5 + 3616 * 1807.5) / 20_000
     assert mean_attended_in_chunks(0, 20_000, 8192) == pytest.approx(mean, rel=1e-12)
@@ -88,7 +88,7 @@ def test_decompressed_attention_is_that_of_as_many_heads_with_keys_and_values() 
 
 
 def test_absorbed_and_decompressed_attention_give_the_same_output_at_their_costs() -> None:
-    """The identity behind the variants, computed: q (W c) = (q W) c and a (W c) = (a c) W, head by head."""
+    """Compute the identity of the variants head by head: q (W c) = (q W) c and a (W c) = (a c) W."""
     draw, context = np.random.default_rng(0), 5
     latent, rotary = draw.normal(size=(context, RANK)), draw.normal(size=(context, ROPE))
     up_key, up_value = draw.normal(size=(HEADS, NOPE, RANK)), draw.normal(size=(HEADS, VALUE, RANK))

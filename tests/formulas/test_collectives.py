@@ -82,7 +82,7 @@ def test_total_is_the_sum_of_its_parts(kind: Kind, ranks: float, domains: float,
 
 
 def _ways(collectives: str) -> Sequence[Protocol]:
-    """Trees of NCCL, or what engines run inside a domain with a ring."""
+    """Yield the trees of NCCL, or an engine's algorithm inside a domain with a ring."""
     if collectives not in ENGINES:
         return _protocols(collectives)
     return [*_network(collectives).protocols, Protocol("ring", 8e-6, 3.4e-6, 14e-6, 1.0, "ring")]
@@ -143,7 +143,7 @@ def test_equations_41_and_42_bytes_inside_and_between(ranks: float, domains: flo
 def test_a_missing_link_costs_nothing_and_a_single_rank_neither() -> None:
     assert transfer_seconds_per_byte(16, 2, math.inf, math.inf) == 0.0
     assert transfer_seconds_per_byte(1, 1, 450e9, 50e9) == 0.0
-    # Groq and TPU v4 in the study: every chip is a domain of its own.
+    # Groq and TPU v4 in the study: every chip is a domain.
     assert float(transfer_seconds_per_byte(4, 4, math.inf, 50e9)) == pytest.approx(2 * 3 / 4 / 50e9, rel=1e-14)
 
 
@@ -160,7 +160,7 @@ def test_other_collectives_pass_the_tree_once_with_half_of_the_traffic(kind: Kin
 def test_latencies_of_protocols_are_those_of_nccl(collectives: str, protocol: str, constants: list[float]) -> None:
     found = {protocol.name: protocol for protocol in _protocols(collectives)}
     assert list(found) == ["LL", "LL128", "Simple"]
-    # Read from "6.8 us": good to the last place.
+    # Read from "6.8 us": accurate to the last digit.
     assert found[protocol][1:5] == pytest.approx(constants, rel=1e-15)
 
 
@@ -236,7 +236,8 @@ def test_mesh_of_the_published_code(kind: Kind, passes: int) -> None:
     ranks, size, bandwidth = np.array([0.5, 1.0, 2.0, 16.0]), 1e6, 5e11
     parts = mesh_parts(kind, ranks, size, model.hop, bandwidth)
     hops = np.array([0.0, 0.0, 1.0, 15.0])
-    # m (n - 1) 1 us + m (n - 1) X / (2 n b), b half of one direction; their code halves what is no all-reduce.
+    # m (n - 1) 1 us + m (n - 1) X / (2 n b), b half of one direction; their code halves all collectives except
+    # all-reduces.
     assert parts.latency_seconds == pytest.approx(passes * hops * 1e-6, rel=1e-14)
     transfer = passes * hops / (2 * np.maximum(ranks, 1)) * size / (bandwidth / 2)
     assert parts.bandwidth_seconds == pytest.approx(transfer, rel=1e-14)
@@ -244,7 +245,7 @@ def test_mesh_of_the_published_code(kind: Kind, passes: int) -> None:
 
 
 def test_an_exchange_over_own_links_counts_what_leaves_each_rank() -> None:
-    # Eight ranks in one domain keep 1/8; sixteen in two domains send half away.
+    # Eight ranks in one domain retain 1/8; sixteen in two domains send half away.
     assert exchange_seconds_per_byte(8, 1, 1.0, 1.0) == pytest.approx(7 / 8)
     assert exchange_seconds_per_byte(16, 2, np.inf, 2.0) == pytest.approx(0.25)
     assert exchange_seconds_per_byte(1, 1, 1.0, 1.0) == 0.0
@@ -252,7 +253,7 @@ def test_an_exchange_over_own_links_counts_what_leaves_each_rank() -> None:
     assert together == pytest.approx(15 / 16)
 
 
-# What serving engines run inside a domain, and NCCL's ring between domains.
+# Collectives of serving engines inside a domain, and NCCL's ring between domains.
 
 
 @pytest.mark.parametrize("ranks", [2, 4, 8])
@@ -324,7 +325,7 @@ def test_all_reduces_of_engines_as_measured(collectives: str, size: float, measu
     ranks=st.floats(1.0, 512.0),
     domains=st.tuples(st.floats(1.0, 512.0), st.floats(1.0, 512.0)),
     rank=st.floats(0.0, 1e-5),
-    # Nothing, or no less than light needs for a centimetre: of a smaller one quotients overflow.
+    # Zero, or at least the time of light for a centimeter: smaller values overflow quotients.
     doubling=st.one_of(st.just(0.0), st.floats(3e-11, 1e-5)),
     chain=st.sampled_from([1.0, 8.0, 72.0]),
 )
@@ -335,7 +336,7 @@ def test_a_tree_with_a_longest_chain_is_never_quicker_over_smaller_domains(
     few, many = np.minimum(np.sort(domains), ranks)
     larger, smaller = (float(tree_seconds(tree, 2.0, ranks, count)) for count in (few, many))
     assert larger <= smaller * (1 + 1e-12)
-    # A domain as large as what was measured takes what it did.
+    # A domain of the measured size takes the measured time.
     if ranks <= chain:
         plain = tree_seconds(tree._replace(chain=math.inf), 2.0, ranks, 1.0)
         assert float(tree_seconds(tree, 2.0, ranks, 1.0)) == pytest.approx(float(plain), rel=1e-12)

@@ -1,4 +1,4 @@
-"""Choices under uncertainty, against the closed forms of normal costs."""
+"""Choices under uncertainty, against formulas for normal costs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ MEANS, SPREADS = (2.0, 2.1), (0.3, 0.2)
 
 
 def uniform(count: int, samples: int) -> Array:
-    """Two independent halves of samples of some variables, each of which covers all of their values."""
+    """Return two independent halves of samples of some variables, each of which covers all of their values."""
     return np.concatenate(np.split(qmc.Sobol(2 * count, scramble=True, seed=4).random(samples // 2), 2, axis=1))
 
 
 def drawn(samples: int = 2**14) -> tuple[Array, Array]:
-    """Shares and values of two normal costs."""
+    """Return shares and values of two normal costs."""
     shares = uniform(2, samples)
     return shares, np.asarray(norm.ppf(shares)) * SPREADS + MEANS
 
@@ -30,7 +30,7 @@ def halves(samples: int) -> npt.NDArray[np.bool_]:
 
 
 def unit_loss(mean: float, spread: float) -> float:
-    """E max(x, 0) of a normal x."""
+    """Return E max(x, 0) of a normal x."""
     return float(mean * norm.cdf(mean / spread) + spread * norm.pdf(mean / spread))
 
 

@@ -1,4 +1,4 @@
-"""Products of many experts, and kernels on other chips than they were measured on: by hand and in their limits."""
+"""Grouped expert products, and kernels on unmeasured chips: by hand and in their limits."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def test_no_less_than_needed_and_less_for_larger_products(
 
 
 def test_a_kernel_on_another_chip_by_hand() -> None:
-    """A kernel at 0.4 of a peak of which 0.8 can be had: the unit needs half of its time.
+    """A kernel at 0.4 of a peak with 0.8 attainable: the unit needs half of its time.
 
-    On a chip whose unit is a quarter as far ahead of fp32, the other half takes a quarter of the unit's time there:
-    0.5 + 0.5 / 4, so that the kernel reaches 0.4 / 0.625 = 0.64 of that peak.
+    On another chip the unit is a quarter as far ahead of fp32, so the other half takes a quarter of the unit's time:
+    0.5 + 0.5 / 4. The kernel reaches 0.4 / 0.625 = 0.64 of that peak.
     """
     assert float(carried_share(0.5, 0.25)) == pytest.approx(0.625)
 
@@ -57,7 +57,7 @@ def test_chips_that_were_measured_keep_their_time(unit: float) -> None:
 
 @given(SHARES, RATIOS, st.floats(1.0, 10.0))
 def test_a_higher_peak_alone_is_never_slower(unit: float, ahead: float, faster: float) -> None:
-    """Time is what is carried over the peak, and the ratio to fp32 grows with the peak."""
+    """The time is the work over the peak, and the ratio to fp32 grows with the peak."""
     assert float(carried_share(unit, ahead * faster)) / faster <= float(carried_share(unit, ahead)) * (1.0 + 1e-12)
 
 

@@ -32,7 +32,7 @@ parts = st.lists(st.floats(1.0, 5000.0), min_size=1, max_size=8)
 
 
 def by_steps(work: LayerWork, machine: ProcessRates, partition: list[float]) -> float:
-    """The chain with one event after the other: process by process and layer by layer."""
+    """Simulate the chain event by event: process by process and layer by layer."""
     done = [0.0] * len(partition)
     link_is_free = [0.0] * len(partition)
     for _ in range(work.layers):
@@ -78,17 +78,17 @@ def test_one_process_is_a_chain_and_an_all_gather_of_one(context: float) -> None
 
 @given(context=st.floats(100.0, 1e5), processes=st.integers(2, 8), link=st.floats(1e8, 1e12))
 def test_even_parts_compute_what_an_all_gather_does_and_send_less(context: float, processes: int, link: float) -> None:
-    """The last of equal parts multiplies with the whole prompt, as every process of an all-gather does."""
+    """The last of equal parts multiplies with the full prompt, as every process of an all-gather does."""
     even = even_partition(context, processes)
     assert chain_seconds(WORK, FREE, even) == pytest.approx(
         float(all_gather_seconds(WORK, FREE, context, processes)), rel=1e-9
     )
     machine = FREE._replace(link_bytes_per_second=link)
-    # The last link of the chain carries as much as each of a ring; the chain fills once, and then overlaps.
+    # The last link of the chain transfers the same bytes as each of a ring; the chain fills once, and then overlaps.
     filling = sum(even[:rank].sum() for rank in range(processes)) * WORK.kv_bytes / link
     gathered = float(all_gather_seconds(WORK, machine, context, processes))
     assert chain_seconds(WORK, machine, even) <= (gathered + filling) * (1 + 1e-9)
-    # Section 3 of Cho et al.: a chain moves half of what a ring moves in all.
+    # Section 3 of Cho et al.: a chain moves half of a ring's total.
     chain = sum(even[:rank].sum() for rank in range(processes))
     ring = processes * context * (processes - 1) / processes
     assert chain == pytest.approx(ring / 2, rel=1e-9)
@@ -112,7 +112,7 @@ def test_the_launches_are_the_least_time_of_a_layer() -> None:
 
 
 def polished(machine: ProcessRates, partition: np.ndarray, tries: int = 300) -> float:
-    """The best of many random changes of a partition."""
+    """Return the best of many random changes of a partition."""
     random = np.random.default_rng(0)
     best, least = partition, float(chain_seconds(WORK, machine, partition))
     for scale in (0.3, 0.1, 0.03, 0.01, 0.003):
@@ -153,7 +153,7 @@ def test_the_search_against_every_partition(processes: int) -> None:
 
 
 def test_later_processes_get_less_where_computing_limits() -> None:
-    """Section 4 of Cho et al.: a token costs more the later it is."""
+    """Section 4 of Cho et al.: later tokens cost more."""
     found = searched_partition(WORK, FREE, 16384, 4)
     assert (np.diff(found) < 0.0).all()
     assert found[0] > 1.5 * found[-1]
@@ -190,6 +190,6 @@ def test_balanced_parts_take_equally_long() -> None:
     balanced = balanced_partition(times, 16384.0, 6)
     assert balanced.sum() == pytest.approx(16384.0, rel=1e-12)
     assert times(balanced) == pytest.approx(times(balanced).mean(), rel=1e-9)
-    # Where links take no time nothing is better, but for the wait for the first keys.
+    # With free links, the chain is optimal except for the wait for the first keys.
     searched = best_partition(partial(chain_seconds, WORK, FREE), 16384.0, 6, balanced)
     assert chain_seconds(WORK, FREE, searched) == pytest.approx(chain_seconds(WORK, FREE, balanced), rel=5e-3)

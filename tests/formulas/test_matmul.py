@@ -1,4 +1,6 @@
-"""Cuts of a model: traffic around a cut matrix (Erdil 2025, eq. (35)), and pipeline depths of the published code."""
+"""Parallel cuts of a model: traffic around a cut matrix (Erdil 2025, eq. (35)), and pipeline depths of the published
+code.
+"""
 
 from __future__ import annotations
 

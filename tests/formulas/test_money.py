@@ -51,11 +51,11 @@ def test_table_6_the_8_bit_row_is_preferred_to_the_16_bit_row_at_exponent_3() ->
 @given(speed=st.floats(1.0, 1e4), cost=st.floats(1e-3, 1e3), exponent=st.floats(0.0, 6.0))
 def test_equation_45(speed: float, cost: float, exponent: float) -> None:
     assert preference(speed, cost, exponent) == pytest.approx(speed**exponent / cost, rel=1e-12)
-    # A buyer who does not care for speed takes the cheapest.
+    # A buyer without a preference for speed selects the cheapest.
     assert preference(speed, cost, 0.0) == pytest.approx(1 / cost, rel=1e-15)
 
 
-# What an hour costs
+# Cost of an hour
 
 dollars = st.floats(0.0, 1e6)
 shares = st.floats(0.01, 1.0)

@@ -31,7 +31,7 @@ def test_undominated_equals_brute_force(points: list[tuple[float, float]]) -> No
     kept = undominated(*_columns(points)).tolist()
     expected = {point for point in points if not _beaten(point, points)}
     assert {points[index] for index in kept} == expected
-    assert len(kept) == len(expected)  # of equal points one is kept
+    assert len(kept) == len(expected)  # one of equal points remains
 
 
 @given(points=clouds)
@@ -59,7 +59,7 @@ def test_ceiling_equals_brute_force(points: list[tuple[float, float]], rates: li
     found = ceiling(seconds[kept], dollars[kept], rates)
     for rate, limit in zip(rates, found, strict=True):
         behind = [max(tau, cost / rate) for tau, cost in zip(seconds[kept], dollars[kept], strict=True)]
-        # The same two numbers are compared, so equality is exact.
+        # Both sides compare the same two numbers, so equality is exact.
         assert limit == min(behind, default=np.inf)
 
 

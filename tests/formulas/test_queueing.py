@@ -15,7 +15,7 @@ from inference_econ.formulas.queueing import load, mixture_quantiles, reached, s
 
 
 def erlang_c(servers: int, offered: Fraction) -> Fraction:
-    """Probability of waiting in M/M/c, in exact arithmetic."""
+    """Return the probability of waiting in M/M/c, in exact arithmetic."""
     term, total = Fraction(1), Fraction(0)
     for busy in range(servers):
         total += term
@@ -30,7 +30,7 @@ def test_one_server_of_constant_rate_is_m_m_1(use: float, slots: int) -> None:
     assert found.busy == pytest.approx(use, rel=1e-9)
     in_system = found.in_flight + use * found.wait_seconds
     assert in_system == pytest.approx(use / (1 - use), rel=1e-9)
-    # Geometric: all slots are taken with probability use^slots.
+    # Geometric: all slots are used with probability use^slots.
     assert found.waiting == pytest.approx(use**slots, rel=1e-9)
     assert found.wait_scale == pytest.approx(1 / (1 - use), rel=1e-9)
 
@@ -101,7 +101,7 @@ def test_bursts_give_the_peakedness_of_many_slots(arrival: float, service: float
 
 @given(
     slots=st.integers(1, 40),
-    growth=st.floats(0.0, 1.0),  # from one rate whatever is in flight to slots of their own speed
+    growth=st.floats(0.0, 1.0),  # from one rate for all concurrencies to slots with separate speeds
     use=st.floats(0.01, 0.99),
     arrival=st.floats(1.0, 20.0),
     service=st.floats(0.0, 5.0),
@@ -168,7 +168,7 @@ def test_saturation_is_a_finding() -> None:
     assert wait_quantiles(found)[2:].tolist() == [[np.inf] * 3] * 2
     assert wait_quantiles(found)[0].tolist() == [0.0, 0.0, 0.0]
     assert found.work[0].tolist() == pytest.approx([1.0, 0.0], abs=1e-300)
-    # Nothing arrives: nothing waits, and a request would have the server to itself.
+    # Without arrivals there is no wait, and a request would have the server alone.
     assert (found.busy[0], found.in_flight[0], found.wait_seconds[0], found.service_seconds[0]) == (0.0, 0.0, 0.0, 1.0)
 
 
@@ -217,7 +217,7 @@ def test_loads_together_are_those_of_each_by_itself() -> None:
 
 @pytest.mark.parametrize(("scv", "instances"), [(10.0, 4), (10.0, 35), (0.0, 3)])
 def test_a_stream_that_is_dealt_at_random_is_less_bursty_at_each_instance(scv: float, instances: int) -> None:
-    """Gamma-distributed gaps, each arrival dealt to an instance drawn at random; what comes to the first is counted."""
+    """Draw gamma-distributed gaps, assign arrivals at random, and count the arrivals at the first instance."""
     random, count = np.random.default_rng(5), 4_000_000
     gaps = random.gamma(1.0 / scv, scv, count) if scv else np.ones(count)
     part = np.diff(np.cumsum(gaps)[random.integers(instances, size=count) == 0])

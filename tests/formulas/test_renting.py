@@ -1,4 +1,4 @@
-"""How many accelerators are rented for a fleet, against every way to pack it."""
+"""The number of rented accelerators for a fleet, against every way to pack it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from inference_econ.formulas.renting import rented, rented_in_bulk, rented_together
 
-#: Machines of H100, of MI300X, of a tray of GB200, of TPU v5e, and sizes that no one has.
+#: Machines of H100, of MI300X, of a tray of GB200, of TPU v5e, and fictitious sizes.
 MACHINES = ([1, 2, 4, 8], [1, 8], [4], [1, 4, 8], [5, 20], [3, 9, 18])
 
 
 def cheapest(instances: int, size: int, machines: list[int]) -> float:
-    """All ways to hold some instances, a machine at a time."""
+    """Return the cheapest of all ways to place instances, one machine after the other."""
     if size > machines[-1]:
         return instances * ceil(size / machines[-1]) * machines[-1]
 
@@ -66,8 +66,8 @@ def test_two_kinds_share_machines_when_they_fit(
 
 
 def test_four_of_two_fill_what_a_pool_of_fours_leaves() -> None:
-    # Three of 4 on two nodes of 8, with room for two of 2 beside them.
+    # Three instances of 4 on two nodes of 8, with room for two of 2.
     assert rented_together((3, 4), (2, 2), [8]) == 16
     assert rented_together((3, 4), (3, 2), [8]) == 24
-    # Instances over a node have their own, and leave nothing.
+    # Instances larger than a node have separate nodes without spare room.
     assert rented_together((1, 12), (1, 4), [8]) == 24

@@ -114,7 +114,7 @@ def test_equations_13_and_14_equal_a_numerical_minimum(
     # Searched over the logarithm of the size, in which the latency has one minimum; the search never tries its ends.
     found = minimize_scalar(latency, bounds=(0.0, math.log(1e9)), method="bounded", options={"xatol": 1e-9})
     least, where = min((float(found.fun), math.exp(float(found.x))), (latency(0.0), 1.0))
-    # A minimum is flat: the latency is good to the square of what the size is good to.
+    # A minimum is flat: the latency's error is the square of the size's error.
     assert float(best.seconds) == pytest.approx(least, rel=1e-9)
     assert float(best.accelerators) == pytest.approx(where, rel=1e-3)
     assert float(best.seconds) == pytest.approx(latency(math.log(float(best.accelerators))), rel=1e-10)

@@ -1,4 +1,4 @@
-"""Conversations before one replica or several and their caches, against conversations that are played."""
+"""Conversations on one or several replicas with caches, against simulated conversations."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ TURNS, USER, ANSWER, SYSTEM, THINK, RATE = 6, 100, 300, 500, 50.0, 10.0
 
 
 def play(replicas: int, routed: str, lifetime: float = np.inf, room: float = np.inf) -> tuple[float, float]:
-    """Tokens found per prompt, and tokens stored on average by a replica, one event after the other.
+    """Simulate tokens found per prompt and mean tokens stored per replica, one event after the other.
 
-    Every replica gets the same rate of turns. Round robin deals all requests in the order in which they come; a router
-    that knows prefixes keeps a conversation where it began. The first quarter, in which caches fill, does not count.
+    Every replica has the same rate of turns. Round robin assigns all requests in order of arrival. A prefix-aware
+    router sends a conversation to its first replica. The first quarter, in which caches fill, is excluded.
     """
     random = np.random.default_rng(7)
     starts = np.cumsum(random.exponential(TURNS / (RATE * replicas), 6_000 * replicas))
@@ -31,7 +31,7 @@ def play(replicas: int, routed: str, lifetime: float = np.inf, room: float = np.
     prompts = dealt = 0
 
     def leave(replica: int, conversation: int, until: float) -> int:
-        """An entry goes; the time that it has waited counts."""
+        """Remove an entry, add its stored tokens times seconds, and return its tokens."""
         nonlocal area
         since, size = kept[replica].pop(conversation)
         stored[replica] -= size
@@ -73,7 +73,7 @@ def test_what_is_found_and_stored_is_that_of_conversations_that_are_played(repli
 
 
 def returned(lifetime: float) -> float:
-    """Tokens that a prompt finds in a single cache, in closed form."""
+    """Return the tokens that a prompt finds in a single cache, by a formula."""
     back = prefix_cache.returning(lifetime, THINK)
     return float(prefix_cache.turns(TURNS, USER, ANSWER, system_tokens=SYSTEM, returning=back).cached)
 

@@ -1,4 +1,4 @@
-"""Special functions and roots beside those of scipy, and what holds of them."""
+"""Special functions and roots, compared with those of scipy, and their properties."""
 
 from __future__ import annotations
 

@@ -28,12 +28,12 @@ acceptances = st.floats(0.0, 1.0)
 @given(acceptance=acceptances, checked=st.integers(1, 64))
 def test_equation_46_is_a_truncated_geometric_series(acceptance: float, checked: int) -> None:
     series = sum(acceptance**power for power in range(checked))
-    # Near an acceptance of 1 the closed form loses digits: (1 - a^n) / (1 - a).
+    # Near an acceptance of 1 the formula loses digits: (1 - a^n) / (1 - a).
     assert expected_tokens(acceptance, checked) == pytest.approx(series, rel=1e-9 if acceptance < 0.999 else 1e-3)
 
 
 def enumerated(chances: list[float]) -> float:
-    """Every pattern of accepted proposals: those before the first refusal count, and the target adds one."""
+    """Sum over every pattern of accepted draft tokens: tokens before the first rejection, plus one of the target."""
     mean = 0.0
     for pattern in itertools.product([True, False], repeat=len(chances)):
         accepted = pattern.index(False) if False in pattern else len(chances)
@@ -105,7 +105,7 @@ def test_the_best_draft_is_that_of_a_search() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_leviathan_outputs_have_the_distribution_of_the_target(seed: int) -> None:
-    """Chi-square of the tokens at each position; a right sampler fails a position once in 10,000."""
+    """Chi-square of the tokens at each position; a correct sampler fails a position once in 10,000."""
     random = np.random.default_rng(seed)
     k, vocabulary, rounds = 3, 8, 60_000
     target, draft = random.dirichlet(np.full(vocabulary, 0.7), k + 1), random.dirichlet(np.full(vocabulary, 0.7), k)
@@ -118,7 +118,7 @@ def test_leviathan_outputs_have_the_distribution_of_the_target(seed: int) -> Non
 
 @pytest.mark.parametrize("seed", range(3))
 def test_leviathan_rounds_yield_as_many_tokens_as_equation_1_says(seed: int) -> None:
-    """Within 3.9 standard errors, which a right sampler misses once in 10,000."""
+    """Within 3.9 standard errors, which a correct sampler misses once in 10,000."""
     random = np.random.default_rng(100 + seed)
     target, draft = random.dirichlet(np.ones(20)), random.dirichlet(np.ones(20))
     found = speculative_sample(target, draft, 4, random, 40_000)
@@ -136,7 +136,7 @@ def test_leviathan_limits() -> None:
     random = np.random.default_rng(0)
     same = speculative_sample([0.5, 0.5], [0.5, 0.5], 4, random, 100)
     assert set(same.produced.tolist()) == {5}
-    # Nothing in common: every proposal is refused, and the target's only token comes out.
+    # Without overlap of the distributions, every draft token is rejected, and the target adds its only token.
     other = speculative_sample([1.0, 0.0], [0.0, 1.0], 4, random, 100)
     assert set(other.produced.tolist()) == {1}
     assert other.tokens[:, 0].tolist() == [0] * 100

@@ -1,4 +1,4 @@
-"""Stack distances against a cache that is played, and against samples of themselves."""
+"""Stack distances against a simulated cache, and against samples of themselves."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _CHAINS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6), min_size
 
 
 def _prefixes(chains: Sequence[Sequence[int]]) -> list[list[Hashable]]:
-    """Blocks that are equal where all before them are."""
+    """Return block identifiers that are equal if all earlier blocks are equal."""
     return [[tuple(chain[: end + 1]) for end in range(len(chain))] for chain in chains]
 
 
 def _played(prompts: Sequence[Sequence[Hashable]], room: int) -> int:
-    """Blocks that a cache of some room finds, block by block."""
+    """Return the blocks that a cache of some size finds, block by block."""
     cache: OrderedDict[Hashable, None] = OrderedDict()
     found = 0
     for prompt in prompts:

@@ -1,8 +1,8 @@
-"""Try made-up inputs for as long as is wanted: ``sh run.sh sturdiness fuzz``.
+"""Run fuzz tests for a given time: ``sh run.sh sturdiness fuzz``.
 
-What was tried is counted in ``tests/fuzz/tried.json``, so that the next run goes on with other inputs, here or in
-another checkout. Each defect's input is written to ``.fuzz/defects``; ``sh run.sh sturdiness fuzz --repeat FILE`` runs
-it again and says what is wrong.
+``tests/fuzz/tried.json`` counts the tested inputs, so that the next run continues with other inputs, here or in another
+checkout. Each defect's input is written to ``.fuzz/defects``. ``sh run.sh sturdiness fuzz --repeat FILE`` runs it again
+and prints the problem.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ DEFECTS = Path(".fuzz/defects")
 TRIED = Path(__file__).with_name("tried.json")
 #: Inputs of a kind before another kind may have its turn [1]; one seed makes as many.
 BATCH = 25
-#: A case that takes longer is a defect [s].
+#: Time above which a case is a defect [s].
 SECONDS = 30
 OUTCOMES = ("answered", "refused", "defect")
 
 
 class State:
-    """What was tried so far, by kind: the next seed, and how many inputs had which outcome; and what all took.
+    """Count the inputs so far by kind: the next seed, the number of inputs by outcome, and the total time.
 
     Attributes
     ----------
     seconds : float
-        Of the processor, which another program does not lengthen [s].
+        Processor time, which another program does not lengthen [s].
     """
 
     def __init__(self, path: Path) -> None:
@@ -46,21 +46,21 @@ class State:
         self.seeds = Counter(plain.get("seeds", {}))
         self.counts = {kind: Counter(plain.get("counts", {}).get(kind, {})) for kind in KINDS}
         self.seconds = float(plain.get("seconds", 0.0))
-        #: Of this run by kind [s].
+        #: Seconds of this run by kind [s].
         self.spent = dict.fromkeys(KINDS, 0.0)
 
     def save(self) -> None:
-        """Write it whole."""
+        """Write the full state atomically."""
         plain = {"seeds": self.seeds, "counts": self.counts, "seconds": round(self.seconds)}
         write_text(self.path, json.dumps(plain, indent=1) + "\n")
 
     @property
     def tried(self) -> int:
-        """Inputs of every kind [1]."""
+        """Return the inputs of every kind [1]."""
         return sum(count.total() for count in self.counts.values())
 
     def table(self) -> str:
-        """A line for each kind, and what all took."""
+        """Return a line per kind, and the total time."""
         lines = [f"{'':16}{'tried':>8}" + "".join(f"{outcome:>10}" for outcome in OUTCOMES)]
         for kind, count in self.counts.items():
             lines.append(f"{kind:16}{count.total():8,}" + "".join(f"{count[outcome]:10,}" for outcome in OUTCOMES))
@@ -69,7 +69,7 @@ class State:
 
 
 def batch(kind: str, state: State, ends: float) -> None:
-    """Inputs of one seed; all are judged, whatever comes of them."""
+    """Run all inputs of one seed, regardless of their outcomes."""
 
     @seed(state.seeds[kind])
     @settings(
@@ -93,7 +93,7 @@ def batch(kind: str, state: State, ends: float) -> None:
 
 
 def _tried(case: Case) -> str:
-    """The outcome of a case; a defect is written down."""
+    """Return the outcome of a case; write a defect to a file."""
     result = judged(case, SECONDS)
     if result.outcome == "defect":
         path = DEFECTS / f"{case.kind}-{hashlib.sha256(case.text().encode()).hexdigest()[:10]}.json"
@@ -104,7 +104,7 @@ def _tried(case: Case) -> str:
 
 
 def main() -> int:
-    """Fuzz until the time is over or somebody stops it; the exit code says whether there were defects."""
+    """Fuzz until the time is over or an interrupt; the exit code is 1 with defects."""
     parser = argparse.ArgumentParser(prog="sh run.sh sturdiness fuzz", description="Try made-up inputs.")
     parser.add_argument("--minutes", type=float, default=60.0, help="how long")
     parser.add_argument("--kind", choices=sorted(KINDS), action="append", help="only such inputs; repeatable")
@@ -120,7 +120,7 @@ def main() -> int:
     ends = time.monotonic() + 60.0 * asked.minutes
     try:
         while time.monotonic() < ends:
-            # Each kind has the same time, so that quick ones are tried more often.
+            # Each kind has the same time, so fast kinds are tried more often.
             batch(min(asked.kind or KINDS, key=state.spent.__getitem__), state, ends)
             state.save()
     except KeyboardInterrupt:

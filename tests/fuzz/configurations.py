@@ -23,7 +23,7 @@ QUESTIONS = (
 
 @cache
 def by_family() -> dict[str, list[Any]]:
-    """Configurations by their ``model_type``."""
+    """Return configurations by their ``model_type``."""
     known: dict[str, list[Any]] = {}
     for _, config in configurations():
         known.setdefault(config["model_type"], []).append(config)
@@ -32,13 +32,13 @@ def by_family() -> dict[str, list[Any]]:
 
 @cache
 def _beside() -> list[Any]:
-    """What tools that quantise write beside a configuration."""
+    """Return files that quantization tools write next to a configuration."""
     return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*_hf_quant_config.json"))]
 
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    """A configuration after some changes, sometimes with a file of number formats beside it."""
+    """Draw a changed configuration, sometimes with a file of number formats."""
     family = draw(st.sampled_from(sorted(by_family())))
     config = draw(mutations.data(draw(st.sampled_from(by_family()[family]))))
     text = json.dumps(config)

@@ -1,4 +1,4 @@
-"""Measurements, results of load generators, saved answers and log-probabilities, changed cell by cell."""
+"""Measurements, results of load generators, saved results and log-probabilities, changed cell by cell."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from tests.fuzz import mutations
 from tests.fuzz.judged import Case, run
 from tests.reading import tables
 
-#: Measurements that ``validate`` takes from a file, with the words that come before the file.
+#: Measurements that ``validate`` reads from a file, with the arguments before the file.
 MEASURED: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(TABLES, ()),
     **{f"servers/{name}": () for name in catalog.server_files()},
 }
-#: Rows of a file, of those that are shipped.
+#: Rows of a shipped file.
 ROWS = 6
 DEPLOYMENT = ("--hardware", "h100_sxm", "--tp", "2", "--model", "llama_3_8b", "--engine", "vllm")
 LOG_PROBABILITIES = "target_logprob,draft_logprob,position\n-1.0,-0.5,1\n-0.4,-0.5,2\n-0.1,-0.7,1\n"
-#: Questions whose answers are saved, and asked about again.
+#: Commands whose results are saved for later commands.
 ANSWERS: tuple[tuple[str, ...], ...] = tuple(map(tuple, tables(Path(__file__))["ANSWERS"]))
 FORMS = ("json", "csv", "table", "markdown")
 
 
 @cache
 def _table(name: str) -> list[list[str]]:
-    """The head and the rows of a published table, or of one that comes with the package."""
+    """Return the header and the rows of a published or shipped table."""
     ours = {f"servers/{server}": path for server, path in catalog.server_files().items()}
     path = (catalog.measured_files() | TABLES | ours)[name]
     return list(csv.reader(io.StringIO(path.read_text(encoding="utf-8"))))
@@ -42,7 +42,7 @@ def _table(name: str) -> list[list[str]]:
 
 @cache
 def _answer(line: tuple[str, ...]) -> Any:
-    """The record of an answer."""
+    """Return the record of a result."""
     code, out, err = run((*line, "--json"))
     assert code == 0, err
     return json.loads(out)
@@ -50,7 +50,7 @@ def _answer(line: tuple[str, ...]) -> Any:
 
 @st.composite
 def _changed_table(draw: st.DrawFn, rows: list[list[str]]) -> str:
-    """A table after some changes of cells, of rows, or of its text."""
+    """Draw a table after some changes of cells, of rows, or of its text."""
     if draw(st.booleans()):
         return draw(mutations.texts(_text(rows)))
     changed = draw(mutations.data(rows))
@@ -99,5 +99,5 @@ def _probabilities(draw: st.DrawFn) -> Case:
 
 
 def cases() -> st.SearchStrategy[Case]:
-    """A file that some command reads, after some changes."""
+    """Draw a changed input file of some command."""
     return st.one_of(_measurements(), _results(), _saved(), _probabilities())

@@ -1,4 +1,4 @@
-"""A command line with its files, run in this process, and what came of it: an answer, a refusal, or a defect."""
+"""A command line with its files, run in this process, and its outcome: a result, a rejection, or a defect."""
 
 from __future__ import annotations
 
@@ -26,52 +26,52 @@ from tests.reading import numbers
 
 main = importlib.import_module("inference_econ_cli.main")
 
-#: What no table may show; words of names and paths, and ranges such as 0-0, are something else.
+#: Text that no table may contain; words of names and paths, and ranges such as 0-0, are excluded.
 NO_NUMBER = re.compile(r"(?<![\w./:'-])-?(?:nan|inf|infinity|-0(?:\.0+)?)(?![\w.])", re.IGNORECASE)
-#: Memory that a case may add to what was needed before [B].
+#: Memory that a case may add to the earlier peak [B].
 _MOST_BYTES = 1_500_000_000
-#: What a case may be estimated to take; a minute rather than ten [s].
+#: Largest estimated time of a case; a minute, not ten [s].
 _SECONDS = 60.0
-#: A refusal that names nothing of what was typed is one of these.
+#: Errors that name no part of the input must match one of these.
 _OF_ALL = ("the numbers that were given are together too large or too small to calculate with",)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A command line, and the files that lie where it runs."""
+    """Combine a command line with the files in its folder."""
 
     kind: str
-    """What was made up: options, specifications, configurations, data or recorded."""
+    """Generated part: options, specifications, configurations, data or recorded."""
     line: tuple[str, ...]
     files: Mapping[str, str]
 
     def text(self) -> str:
-        """The case as JSON."""
+        """Return the case as JSON."""
         return json.dumps(asdict(self), indent=1)
 
     @classmethod
     def read(cls, text: str) -> Case:
-        """The case that :meth:`text` wrote."""
+        """Return the case that :meth:`text` wrote."""
         plain = json.loads(text)
         return cls(plain["kind"], tuple(plain["line"]), plain["files"])
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What came of a case."""
+    """Describe the outcome of a case."""
 
     outcome: str
     """``answered``, ``refused`` or ``defect``."""
     why: str = ""
-    """Of a defect: what is wrong, with what the command said."""
+    """Problem of a defect, with the command's output."""
 
 
-class _TooLong(BaseException):  # no Exception, so that nothing on the way takes it for its own
+class _TooLong(BaseException):  # not an Exception, so that no handler catches it
     pass
 
 
 def run(line: tuple[str, ...]) -> tuple[object, str, str]:
-    """Exit code, output and errors of a command line; exceptions that it lets pass are raised."""
+    """Run a command line and return exit code, output and errors; uncaught exceptions are raised."""
     out, err = io.StringIO(), io.StringIO()
     code: object = None
     with (
@@ -88,14 +88,14 @@ def run(line: tuple[str, ...]) -> tuple[object, str, str]:
 
 
 def judged(case: Case, seconds: int | None = None) -> Judged:
-    """Run a case in a folder of its own.
+    """Run a case in a separate folder.
 
     Parameters
     ----------
     case : Case
-        What to run.
+        Command line and files.
     seconds : int, optional
-        Of the processor; more is a defect [s]. Without it, neither time nor memory is measured.
+        Limit of processor time; more is a defect [s]. By default, time and memory are not measured.
     """
     before = _peak()
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), _within(seconds):
@@ -116,7 +116,7 @@ def judged(case: Case, seconds: int | None = None) -> Judged:
 
 
 def _peak() -> int:
-    """The most memory that this process had so far [B]."""
+    """Return the peak memory of this process [B]."""
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
@@ -139,7 +139,7 @@ def _within(seconds: int | None) -> Iterator[None]:
 
 
 def _wrong(case: Case, code: object, out: str, err: str) -> str:
-    """What is wrong with what a command said; nothing if all is well."""
+    """Return the problem with a command's output, or an empty text."""
     if code == 0:
         why = _no_answer(case, out, err)
     elif code in (1, 2):
@@ -164,7 +164,7 @@ def _no_answer(case: Case, out: str, err: str) -> str:
 
 
 def _made(case: Case) -> list[str]:
-    """Text files that a command has written."""
+    """Return the text files that a command has written."""
     return [
         path.name
         for path in Path().iterdir()
@@ -173,7 +173,7 @@ def _made(case: Case) -> list[str]:
 
 
 def _bad_number(case: Case, name: str, text: str) -> str:
-    """A number that no answer may have, in JSON, CSV or a table; what was typed may be shown again."""
+    """Find an invalid number in JSON, CSV or a table; input text may be repeated."""
     if name.lower().endswith(".json") or (name == "output" and text.lstrip().startswith(("{", "["))):
         return next((repr(number) for number in numbers(json.loads(text, parse_constant=float)) if _bad(number)), "")
     typed = " ".join((*case.line, *case.files.values())).casefold()
@@ -185,7 +185,7 @@ def _bad_number(case: Case, name: str, text: str) -> str:
 
 
 def _form(case: Case) -> str:
-    """The form that a command line asks for last, before any that it does not."""
+    """Return the output format of a command line; the last option applies."""
     pairs = dict(zip(case.line, case.line[1:], strict=False))
     return "csv" if "--csv" in case.line else pairs.get("--format", "table")
 
@@ -195,24 +195,24 @@ def _bad(number: float) -> bool:
 
 
 def _words(case: Case) -> Iterator[str]:
-    """What a message can name: what was typed, in whole and in parts, numbers as they are written, words of files."""
-    # A configuration is called what its folder is called.
+    """Return words that a message can name: arguments and their parts, numbers as written, words of files."""
+    # A configuration has the name of its folder.
     yield Path.cwd().name
     for part in case.line:
         yield part or "is empty"
-        # What no terminal can show is told as Python writes it.
+        # Unprintable characters are escaped as in Python.
         yield part.encode("unicode_escape", "surrogatepass").decode()
         yield from filter(None, (part.lstrip("-"), *re.split(r"[=,@/:_]", part)))
         with contextlib.suppress(ValueError):
             yield f"{float(part):g}"
     for text in case.files.values():
         yield from re.findall(r"[\w.-]{6,}", text)
-        # What a file calls its entry may have no long word.
+        # The name of an entry in a file cannot contain a long word.
         yield from re.findall(r"^name: *(.+)$", text, re.MULTILINE)
 
 
 def _no_refusal(case: Case, code: object, out: str, err: str) -> str:
-    # What was watched before stays on the terminal.
+    # Output of an earlier watch stays on the terminal.
     if out and case.line[0] != "watch":
         return "a refusal with output"
     if code == 1 and case.line[0] == "watch" and not err:

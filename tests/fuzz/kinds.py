@@ -1,4 +1,4 @@
-"""Everything that is made up, by kind."""
+"""All generators of inputs, by kind."""
 
 from __future__ import annotations
 

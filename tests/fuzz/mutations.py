@@ -1,4 +1,4 @@
-"""Changes of texts and of plain data that nobody would make, a few at a time."""
+"""Implausible changes of texts and of plain data, a few at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-#: What stands in the place of a value of a text: other types, extremes, units, YAML's own signs, other scripts.
+#: Replacements for values of a text: other types, extremes, units, YAML's own signs, other scripts.
 TEXTS = (
     "0", "-1", "1", "7", "1e300", "1e-300", "-0.0", "1" + 310 * "0", "9999999999999999999", "0.1", ".5", "1_000",
     "0x10", "nan", ".inf", "true", "no", "null", "~", "''", "x", "1 TB", "80 GiB", "5 parsecs", "4 us", "-3 GB/s",
@@ -17,7 +17,7 @@ TEXTS = (
     "*a", "!!python/none x", "| x", "? x", "# x", "'", '"', "{", "]", "\t", "ü", "日本", "\u202e", "\udcff", "\x00",
     "\U0001f600", "<<", "@x", "%", 40 * "[", "2024-02-30",
 )  # fmt: skip
-#: The same for plain data.
+#: Replacements for values of plain data.
 VALUES: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 3, 7, 2**31, 2**63, 10**300, 10**310, 0.5, -0.0, 1e300, 1e-300, 5e-324,
     float("inf"), float("nan"), "", "x", "0", "1", "12", "nan", "inf", "bf16", "\udcff", "日本", 5000 * "x", [], {},
@@ -28,7 +28,7 @@ _TOKEN = re.compile(r"[^\s,:{}\[\]\"'#]+")
 
 @st.composite
 def texts(draw: st.DrawFn, text: str) -> str:
-    """A text after one to three changes of lines and of words in them."""
+    """Draw a text after one to three changes of lines and of words in them."""
     lines = text.splitlines()
     for _ in range(draw(st.integers(1, 3))):
         if not lines:
@@ -54,7 +54,7 @@ def texts(draw: st.DrawFn, text: str) -> str:
 
 @st.composite
 def _other_word(draw: st.DrawFn, line: str) -> str:
-    """A line with another word, more often behind a colon than before it."""
+    """Draw a line with another word, more often after a colon than before it."""
     words = list(_TOKEN.finditer(line))
     if not words:
         return line
@@ -64,7 +64,7 @@ def _other_word(draw: st.DrawFn, line: str) -> str:
 
 @st.composite
 def data(draw: st.DrawFn, plain: Any) -> Any:
-    """Plain data after one to three changes: a value left out, doubled, nested, or of another type or size."""
+    """Draw plain data after one to three changes: a value omitted, duplicated, nested, or of another type or size."""
     root = [copy.deepcopy(plain)]
     for _ in range(draw(st.integers(1, 3))):
         container, key = draw(_place(root))
@@ -86,7 +86,7 @@ def data(draw: st.DrawFn, plain: Any) -> Any:
 
 @st.composite
 def _place(draw: st.DrawFn, root: list[Any]) -> tuple[Any, Any]:
-    """A container and a key of it, from the top down."""
+    """Draw a container and one of its keys, from the top down."""
     container: Any = root
     key: Any = 0
     while isinstance(container[key], (dict, list)) and container[key] and draw(st.integers(0, 5)):

@@ -13,13 +13,13 @@ from tests.commands import parsers
 from tests.fuzz.judged import Case
 from tests.reading import tables
 
-#: Commands, with what each needs; small instances, so that many are tried in a few seconds.
+#: Commands with their required arguments; small instances, so that many are tried in a few seconds.
 PARSERS = parsers()
 COMMANDS: dict[str, list[str]] = tables(Path(__file__))["COMMANDS"]
 #: Others to ask about, in the place of the model and of the chip.
 MODELS = ("llama_3_8b", "mixtral_8x7b", "deepseek_v3", "gpt_oss_20b", "paper/gpt_4", "qwen3_next_80b_a3b")
 CHIPS = ("h100_sxm", "h200_sxm", "gb200_nvl72", "tpu_v5e", "mi300x", "paper/groq_lpu")
-#: Not for chance: what plays requests one by one, what is given already, and files that are read (see ``files``).
+#: Options that are not drawn: simulations of single requests, given options, and files (see ``files``).
 LEFT_OUT = {
     "quiet", "help", "simulate", "max_instance_gpus", "to", "acceptance_file", "rounds", "ratios",
 }  # fmt: skip
@@ -45,7 +45,7 @@ CHANGES = (
 
 
 def _values(option: click.Option) -> Sequence[str]:
-    """What is tried for an option."""
+    """Return the tried values of an option."""
     kind = getattr(option.type, "kind", None)
     if option.name == "changes":
         return CHANGES
@@ -62,7 +62,7 @@ def _values(option: click.Option) -> Sequence[str]:
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    """A command with what it needs, and one to four options of extreme values; seldom about others than usual."""
+    """Draw a command with its required arguments and one to four extreme options, rarely for unusual models."""
     name = draw(st.sampled_from(sorted(COMMANDS)))
     needed = list(COMMANDS[name])
     if "--max-instance-gpus" in needed and draw(st.integers(0, 3)) == 0:

@@ -1,4 +1,4 @@
-"""What others have recorded, changed: traces of requests, results of load generators, pages of metrics."""
+"""Changed recordings: traces of requests, results of load generators, pages of metrics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.fuzz.data import DEPLOYMENT, FORMS
 from tests.fuzz.judged import Case
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-#: Questions about a trace and about a result, whose file comes behind the words.
+#: Commands about a trace and about a result; the file follows the arguments.
 OF_TRACES = (("traffic",), ("traffic", "-o", "fitted.yaml"), ("load", "llama_3_8b", "h100_sxm", "--tp", "1", "--trace"))
 OF_RESULTS = (("validate", *DEPLOYMENT),)
 SERVED = ("llama_3_8b", "h100_sxm", "--tp", "1", "--isl", "1000", "--osl", "200")
@@ -21,13 +21,13 @@ SERVED = ("llama_3_8b", "h100_sxm", "--tp", "1", "--isl", "1000", "--osl", "200"
 
 @cache
 def _texts(folder: str) -> dict[str, str]:
-    """Examples of a folder by the names of their files."""
+    """Return the examples of a folder by file name."""
     return {path.name: path.read_text(encoding="utf-8") for path in sorted((FIXTURES / folder).iterdir())}
 
 
 @st.composite
 def _changed(draw: st.DrawFn, name: str, text: str) -> str:
-    """An example after some changes of its text, or of the data of one of its documents."""
+    """Draw an example after some changes of its text, or of the data of one of its documents."""
     documents = [text] if name.endswith(".json") else text.splitlines()
     at = draw(st.integers(0, len(documents) - 1))
     try:
@@ -56,5 +56,5 @@ def _scrapes(draw: st.DrawFn) -> Case:
 
 
 def cases() -> st.SearchStrategy[Case]:
-    """A recorded file after some changes, and a question about it."""
+    """Draw a changed recording and a command that reads it."""
     return st.one_of(_file("traces", OF_TRACES), _file("results", OF_RESULTS), _scrapes())

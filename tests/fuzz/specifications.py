@@ -1,4 +1,4 @@
-"""Files of the catalogue, changed line by line, asked about."""
+"""Catalog files, changed line by line, and commands that use them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ QUICK = ("examples/opening_question", "paper/table_1", "seeds/mla_notes", "examp
 
 @cache
 def _texts(kind: Kind) -> dict[str, str]:
-    """Every file of a kind by name."""
+    """Return every file of a kind by name."""
     return {name: catalog.locate(kind, name).read_text(encoding="utf-8") for name in catalog.names(kind)}
 
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    """A file of the catalogue after some changes, and a question about it."""
+    """Draw a changed catalog file and a command that uses it."""
     kind: Kind = draw(st.sampled_from(sorted(QUESTIONS)))
     texts = _texts(kind)
     question = draw(st.sampled_from(QUESTIONS[kind]))

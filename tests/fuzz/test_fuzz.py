@@ -1,4 +1,4 @@
-"""Inputs that nobody would write: each is answered or refused in words; ``sh run.sh sturdiness fuzz`` tries more."""
+"""Fuzz tests: every input gives a result or a clear error; ``sh run.sh sturdiness fuzz`` tries more."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXAMPLES = {"options": 60, "specifications": 60, "configurations": 120, "data": 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_input_is_answered_or_refused(kind: str) -> None:
-    # An input that fails is shown as it is: to shorten it takes minutes.
+    # A failing input is shown unreduced, since reduction takes minutes.
     @settings(
         max_examples=EXAMPLES[kind],
         deadline=None,

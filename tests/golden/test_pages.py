@@ -35,7 +35,7 @@ def test_every_page_has_a_command() -> None:
     assert files == pages.COMMANDS.keys() == DIGESTS.keys()
 
 
-#: Pages that take more than five seconds; parts of them have pages of their own, or tests of their numbers.
+#: Pages that take more than five seconds; parts of them have separate pages, or tests of their numbers.
 LONG = {"claims", "paper_table_3"}
 
 
@@ -75,9 +75,10 @@ def test_pages_are_written_into_a_named_folder(words: list[str], monkeypatch: py
 
 
 def _have_short_notes_in_plain_english(page: Page) -> None:
-    """Notes without ``--why`` have 25 words, titles two lines at 100 columns, long tables 60 words around them.
+    """Check that notes without ``--why`` have 25 words, titles two lines at 100 columns, long tables 60 words around
+    them.
 
-    Words in parentheses and the sign x are not counted.
+    Words in parentheses and the sign x are not included.
     """
     room, texts = pages.show.MOST_NOTES, list[str]()
     for table in (block for block in page.blocks() if isinstance(block, Table)):
@@ -88,7 +89,7 @@ def _have_short_notes_in_plain_english(page: Page) -> None:
         assert max((len(note.split()) for note in bare), default=0) <= 25, notes
         assert not 5 <= len(table.rows) <= 12 or len(" ".join([table.title, *bare]).split()) <= 60, table.title
         texts += table.title, *table.every_note
-    # Items of a list count as sentences, and a sentence may begin with a number.
+    # Items of a list are sentences, and a sentence may start with a number.
     found = [problem for text in texts for problem in problems(re.sub(r"[;:] |\. (?=\d)", ".\n\n", text))]
     assert not found, "\n".join(found)
 

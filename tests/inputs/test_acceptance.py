@@ -1,4 +1,4 @@
-"""Acceptance of proposals: what is shipped, what is looked up, and what a file must say."""
+"""Acceptance rates of draft tokens: shipped values, look-up, and required content of a file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_every_shipped_fact_names_models_and_chips_that_exist() -> None:
 def test_more_proposals_give_about_as_many_tokens_or_more() -> None:
     for entry in catalog.speculation_facts().acceptance:
         tokens = [entry.tokens[length] for length in sorted(entry.tokens)]
-        # Of 80 prompts each: lengths that add nothing lie within 6 % of each other.
+        # With 80 prompts each, lengths that add nothing are within 6% of each other.
         assert all(more > 0.94 * fewer for fewer, more in itertools.pairwise(tokens)), entry.checkpoint
 
 
@@ -66,11 +66,11 @@ def test_mistakes_in_the_file_are_told(tmp_path: Path, old: str, new: str, messa
 
 
 def _gains(method: str, checkpoints: list[str], drafts: int) -> float:
-    """What so many proposals add to a round: the mean of what is published under names that begin so."""
+    """Return the accepted tokens that a draft length adds to a round: the mean of published values by name prefix."""
     entries = [
         entry.tokens[drafts] - 1.0
         for entry in catalog.speculation_facts().acceptance
-        # Of prompts of random tokens only three proposals are published, not derived.
+        # For prompts of random tokens, only the value for three draft tokens is published, not derived.
         if entry.method == method and entry.checkpoint.startswith(tuple(checkpoints)) and drafts in entry.tokens
         if entry.prompts == "text" or drafts == 3
     ]
@@ -92,7 +92,7 @@ def test_what_is_usual_is_the_mean_of_what_is_published(
 
 
 def test_deepseek_s_rounds_give_what_lmsys_measured() -> None:
-    """LMSYS, 17 July 2025: 2.18 tokens of a round with 2 proposals, 2.44 with 3 (windows of 3 and 4 tokens)."""
+    """LMSYS, 17 July 2025: 2.18 tokens per round with 2 draft tokens, 2.44 with 3 (windows of 3 and 4 tokens)."""
     gains = _usual_gains("mtp", "deepseek_v3")
     assert [1.0 + gain for gain in gains[1:3]] == pytest.approx([2.18, 2.44], rel=0.15)
     assert gains[0] == pytest.approx(0.875, abs=0.03), "DeepSeek-V3, section 5.4.3: 85 to 90 %"

@@ -1,4 +1,4 @@
-"""Names, paths and what-ifs: the one place that knows where files are."""
+"""Names, paths and what-ifs in the only module that locates files."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_nobody_changes_a_shipped_specification_for_others() -> None:
 
 
 def _at(spec: Spec, path: str) -> object:
-    """A value of a specification by its dotted name."""
+    """Return a value of a specification by its dotted name."""
     value: Any = spec.model_dump()
     for key in path.split("."):
         value = value[int(key) if isinstance(value, (list, tuple)) else key]
@@ -109,7 +109,7 @@ def test_wrong_changes(change: str, message: str) -> None:
         catalog.hardware("paper/h100", changes=[change])
 
 
-# Assumptions: what extends what, and collectives by name.
+# Assumptions: parents of each, and collectives by name.
 
 
 def test_a_preset_changes_only_what_it_writes() -> None:
@@ -179,7 +179,7 @@ def test_a_source_of_a_variant_counts(tmp_path: Path) -> None:
     )
     chip, base = catalog.hardware(path), catalog.hardware("h100_sxm")
     assert chip.sources["watts"].where == "our plan"
-    # One peak changes: the others keep the source that covered all of them.
+    # One peak changes: the others retain the source that covered all of them.
     assert chip.sources["dense_flops_per_second.fp32"].kind == "what_if"
     assert chip.sources["dense_flops_per_second.bf16"] == base.sources["dense_flops_per_second"]
 
@@ -271,7 +271,7 @@ def test_assumptions_for_a_family_of_chips() -> None:
     assert isinstance(paper.for_chip(tpu).network.collectives, Mesh)
     slower = catalog.assumptions("paper", changes=["per_family.tpu.network.collectives.hop=3 us"]).for_chip(tpu)
     assert _at(slower, "network.collectives.hop") == pytest.approx(3e-6, rel=1e-15)
-    # A family that nobody speaks of is served as its generation is, unless a preset names it.
+    # A family without a common name has the profile of its generation, unless a preset names it.
     assert paper.for_chip(a100.replace(family="mine")) == paper.for_chip(a100)
     mine = catalog.assumptions("paper", changes=["per_family.mine.chip.math_efficiency=0.9"])
     assert mine.for_chip(a100.replace(family="mine")).chip.math_efficiency == 0.9

@@ -1,6 +1,6 @@
-"""Configurations changed one key at a time: counted as the published class counts them, or refused.
+"""Configurations changed one key at a time: the count equals that of the published class, or they are rejected.
 
-The totals are those of transformers' classes on no device; ``sh run.sh refit published-counts`` writes them.
+The totals are those of transformers' classes on the meta device; ``sh run.sh refit published-counts`` writes them.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ CHANGES: dict[str, list[tuple[str, str, int]]] = defaultdict(list)
 with (FOLDER / "changed.csv").open(encoding="utf-8", newline="") as _stream:
     for _row in csv.DictReader(_stream):
         CHANGES[_row["configuration"]].append((_row["key"], _row["value"], int(_row["total_parameters"])))
-#: A refusal is never wrong, but an importer that refuses everything is of no use: of all changes, those that it counts.
+#: A rejection is never wrong, but an importer must not reject everything: the share of changes that it accepts.
 LEAST_COUNTED = 0.5
 
 
 def total(config: dict[str, Any], path: Path) -> int | None:
-    """What the importer counts; None if it refuses."""
+    """Return the importer's count, or None if it rejects the configuration."""
     path.write_text(json.dumps(config), encoding="utf-8")
     try:
         return import_config(path).total_parameters
@@ -57,7 +57,7 @@ def test_most_changes_are_counted(tmp_path: Path) -> None:
 
 
 def test_a_changed_configuration_that_its_class_rejects_is_rejected(tmp_path: Path) -> None:
-    """Missing, doubled, zero and null values."""
+    """Try missing, doubled, zero and null values."""
     counted = {
         name: [
             f"{key} = {value}"

@@ -1,4 +1,4 @@
-"""What a checkpoint holds beside its configuration, against the count."""
+"""The tensors of a checkpoint, compared with the count from its configuration."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Shapes = dict[str, list[int]]
 
 
 def tensors() -> Shapes:
-    """Names and shapes of the published checkpoint of Qwen3-0.6B."""
+    """Return names and shapes of the published checkpoint of Qwen3-0.6B."""
     layer: Shapes = {f"self_attn.{name}_norm.weight": [128] for name in "qk"}
     layer |= {
         f"self_attn.{name}_proj.weight": [rows, 1024] for name, rows in zip("qkv", (2048, 1024, 1024), strict=True)
@@ -34,7 +34,7 @@ def tensors() -> Shapes:
 
 
 def folder(path: Path, shapes: Shapes, kind: str = "BF16", *, index: bool = False, file: bool = True) -> Path:
-    """A configuration with a checkpoint of some shapes beside it; of its file the header alone."""
+    """Write a configuration and a checkpoint of given shapes, which has only a header."""
     (path / "config.json").write_bytes(CONFIG.read_bytes())
     header = json.dumps({name: {"dtype": kind, "shape": shape} for name, shape in shapes.items()}).encode()
     if file:
@@ -68,13 +68,13 @@ def test_a_checkpoint_that_holds_what_is_counted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("kind", "each"), [("BF16", 2), ("F8_E4M3", 1), ("U8", 1), ("I32", 4), ("BOOL", 1)])
 def test_bytes_without_an_index_are_those_of_all_headers(tmp_path: Path, kind: str, each: int) -> None:
-    """Scales are bytes, too, though no parameters."""
+    """Scales are bytes, but not parameters."""
     config = folder(tmp_path, tensors() | {"model.layers.0.mlp.down_proj.weight_scale": [10]}, kind)
     assert read(config)[1].size == each * (TOTAL + 10)
 
 
 def test_an_unknown_block_of_a_known_family_is_counted_and_named(tmp_path: Path) -> None:
-    # 28 tables of 1,000 x 1,024 are 28,672,000 parameters, beside 596,049,920 others.
+    # 28 tables of 1,000 x 1,024 are 28,672,000 parameters, in addition to 596,049,920 others.
     tables = {f"model.layers.{n}.engram.table": [1000, 1024] for n in range(28)}
     config = folder(tmp_path, tensors() | tables)
     model = import_config(config)

@@ -1,4 +1,4 @@
-"""Distributions of studies: scipy's names and parameters, units, bounds, and what is refused."""
+"""Distributions of studies: scipy's names and parameters, units, bounds, and rejected inputs."""
 
 from __future__ import annotations
 

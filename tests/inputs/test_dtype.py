@@ -1,4 +1,4 @@
-"""Number formats: stored bytes, and the maths unit that runs them."""
+"""Number formats: stored bytes, and the math unit that runs them."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def test_what_people_call_four_bits_in_groups_is_that(name: str) -> None:
 def test_stored_bytes_of_published_files() -> None:
     """DeepSeek-V3's safetensors files hold 688,586,727,753 bytes, multi-token prediction included.
 
-    That is one more layer, both embeddings again and a projection of twice the width, the latter in bf16. Relative
-    3e-4: norms and routers are published in bf16, but counted in the format of the weights.
+    Multi-token prediction is one more layer, both embeddings again and a projection of twice the width in bf16. The
+    relative tolerance is 3e-4: norms and routers are published in bf16, but counted in the format of the weights.
     """
     model = catalog.model("deepseek_v3")
     dense, mixture = model.blocks
@@ -125,7 +125,7 @@ def test_formats_of_embeddings_that_a_model_states_win() -> None:
     assert Precision.of(catalog.model("deepseek_v3"), "nvfp4").embeddings == "bf16"
     told = catalog.model("llama_3_70b", changes=["embedding_weights=fp8"])
     assert Precision.of(told, "int4").embeddings == "fp8"
-    # 16 bits hold for all weights, and a study's model in one narrow format keeps one.
+    # 16-bit formats apply to all weights, and a study's model in one narrow format has one.
     assert Precision.of(told, "bf16").embeddings == "bf16"
     assert Precision.of(catalog.model("paper/deepseek_v3"), "int4_channel").embeddings == "int4_channel"
 
@@ -134,6 +134,6 @@ def test_loaded_weights_of_a_published_log() -> None:
     # vLLM, Llama-3.3-70B in fp8 on one GPU: "Model loading took 67.7 GiB".
     model = catalog.model("llama_3_70b")
     assert weight_bytes(model, Precision.of(model, "fp8")) / 2**30 == pytest.approx(67.7, abs=0.05)
-    # The study's presets count one width for all.
+    # The study's presets have one width for all.
     for preset, width in (("paper", "fp8"), ("deployable", "bf16")):
         assert Setup.of(model, "h100_sxm", weights="fp8", assumptions=preset).precision.embeddings == width

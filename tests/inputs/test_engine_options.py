@@ -1,4 +1,4 @@
-"""Recorded options of engines: what a command line may hold, and what is said where it holds something else."""
+"""Recorded engine options: valid command lines, and messages about others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What serving engines do, by version, which have a model, a chip and formats, and what a file must say."""
+"""Serving engines by version: supported models, chips and formats, and required content of a file."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_version_knows_what_came_before_it(
 def test_everything_that_holds_is_stated() -> None:
     for name in ENGINES:
         newest = catalog.engine(name).at()
-        # What decides whether a deployment can be started is known of engines that people can get.
+        # The facts that decide whether a deployment can start are known for public engines.
         unread = {"captured", "speculation", "async_scheduling", "admission", "dealing", "decoding_in_step_tokens"}
         unstated = set(EngineFacts.model_fields) - set(newest.stated) - MAY_BE_OPEN
         assert unstated <= (
@@ -79,7 +79,7 @@ def test_what_sglang_holds_whole_depends_on_options() -> None:
     assert not set(facts.replicated_on_request) & set(facts.replicated_under_attention_dp)
 
 
-# Formats and copies: what a token weighs on the wire.
+# Formats and copies: bytes of a token in transfers.
 
 
 @pytest.mark.rows
@@ -186,7 +186,7 @@ def test_who_is_let_into_memory_and_who_goes(
     assert (facts.dealing, facts.decoding_in_step_tokens) == (dealing, counted)
 
 
-# Which engines have a model, a chip and formats, and what is said where one has not.
+# Engines that support a model, a chip and formats, and the message without support.
 
 
 def names(
@@ -210,7 +210,7 @@ def test_one_can_be_named_with_a_version() -> None:
 
 
 def test_formats_depend_on_the_chip() -> None:
-    # Kernels of NVFP4 on Hopper are Marlin's of vLLM; TensorRT-LLM's matrix has none.
+    # NVFP4 kernels on Hopper are vLLM's Marlin; TensorRT-LLM's matrix has none.
     assert names("llama_3_70b", "h100_sxm", weights="nvfp4") == ["vllm 0.33.0"]
     assert "trtllm 1.3.0rc20" in names("llama_3_70b", "b200", weights="nvfp4")
     assert names("llama_3_70b", "a100_sxm_80", kv="fp8") == ["trtllm 1.3.0rc20"]

@@ -33,7 +33,7 @@ def _value(value: Any) -> bytes:
 
 
 def written(path: Path, metadata: dict[str, Any], tensors: tuple[str, ...] = ("output.weight",)) -> Path:
-    """A GGUF file without the values of its tensors."""
+    """Write a GGUF file without the values of its tensors."""
     content = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(metadata))
     content += b"".join(_text(key) + _value(value) for key, value in metadata.items())
     content += b"".join(_text(name) + struct.pack("<IQQIQ", 2, 64, 64, 12, 0) for name in tensors)

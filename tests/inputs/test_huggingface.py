@@ -1,4 +1,4 @@
-"""Published config.json files: exact counts, formats, and one clear refusal for whatever is not understood."""
+"""Published config.json files: exact counts, formats, and one clear error for unsupported content."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CONFIGS = sorted(path for path in FOLDER.glob("*_config.json") if not path.name.
 
 
 def config(name: str, change: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """A published configuration or a sibling of one, with changes; keys of what stands inside have a point."""
+    """Return a published configuration or a sibling, with changes; a dot separates nested keys."""
     text = (FOLDER / f"{name}_config.json").read_text(encoding="utf-8") if name not in SIBLINGS else ""
     data: dict[str, Any] = json.loads(text) if text else dict(SIBLINGS[name]["config"])
     for key, value in (change or {}).items():
@@ -43,7 +43,7 @@ def write(folder: Path, data: object, name: str = "config.json") -> Path:
 
 @pytest.fixture
 def imported(tmp_path: Path) -> Callable[..., ModelSpec]:
-    """The import of a configuration by its name, perhaps with changes."""
+    """Return a function that imports a configuration by its name, with optional changes."""
 
     def read(name: str, **change: Any) -> ModelSpec:
         as_published = not change and name not in SIBLINGS
@@ -57,7 +57,10 @@ Imported = Callable[..., ModelSpec]
 
 @pytest.mark.parametrize("row", PUBLISHED, ids=lambda row: row["config_file"].removesuffix("_config.json"))
 def test_published_counts(row: dict[str, str]) -> None:
-    """Totals of the published classes; caches and active parameters worked out by hand. All of them exact."""
+    """Totals equal those of the published classes; caches and active parameters are calculated by hand.
+
+    All are exact.
+    """
     model = import_config(FOLDER / row["config_file"])
     assert model.total_parameters == int(row["hf_meta_total"])
     assert round(model.active_parameters / 1e9, 3) == float(row["computed_active_B"])
@@ -74,7 +77,7 @@ def test_published_counts(row: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("name", SIBLINGS)
 def test_sibling_counts(name: str, imported: Imported) -> None:
-    """Other sizes, and rules that no published size reaches, against the published classes. Exact."""
+    """Other sizes, and rules that no published size reaches, against the published classes. All are exact."""
     assert imported(name).total_parameters == SIBLINGS[name]["total_parameters"]
 
 
@@ -86,7 +89,10 @@ def test_every_family_is_tried() -> None:
 
 
 def test_mimo_v2_states_its_heads_and_stores_its_experts_narrower(imported: Imported) -> None:
-    """Elements by hand: (192 + 128) x 8 heads in 10 layers and in 60 that slide; 42 billion active are published."""
+    """Elements by hand: (192 + 128) x 8 heads in 10 layers and in 60 with sliding windows.
+
+    Published are 42 billion active parameters.
+    """
     model = imported("mimo-v2.6-pro")
     assert (model.kv_elements_per_token, model.window_elements_per_token) == (320 * 8 * 10, 320 * 8 * 60)
     assert model.active_parameters == pytest.approx(42e9, rel=0.01)
@@ -99,7 +105,9 @@ def test_mimo_v2_states_its_heads_and_stores_its_experts_narrower(imported: Impo
 
 
 def test_step_has_a_gate_for_each_head_and_more_heads_where_layers_slide(imported: Imported) -> None:
-    """Sums over the shapes of its class (q, k, v, o, g; norms of 128): 198 billion published are 196 and a tower."""
+    """Sums over the shapes of its class (q, k, v, o, g; norms of 128): the published 198 billion are 196 and a vision
+    tower.
+    """
     model = imported("step-3.7-flash")
     full, slides = (4096 * (2 * heads * 128 + 2 * 8 * 128 + heads) + 2 * 128 for heads in (64, 96))
     shared = 3 * 4096 * 1280
@@ -111,7 +119,7 @@ def test_step_has_a_gate_for_each_head_and_more_heads_where_layers_slide(importe
 
 
 def test_indexer_of_minimax_m3_has_a_head_for_each_kv_head(imported: Imported) -> None:
-    """Sums over the shapes of its class; the vendor says 428 billion with vision tower and what proposes tokens."""
+    """Sums over the shapes of its class; the vendor states 428 billion with vision tower and draft layers."""
     model = imported("minimax-m3")
     full = 6144 * (2 * 64 * 128 + 2 * 4 * 128) + 2 * 128
     indexer = 6144 * (4 + 1) * 128 + 2 * 128
@@ -123,7 +131,7 @@ def test_indexer_of_minimax_m3_has_a_head_for_each_kv_head(imported: Imported) -
 
 @pytest.mark.parametrize("name", ["kimi-k3", "kimi-linear-48b"])
 def test_delta_attention_of_kimi(name: str, imported: Imported) -> None:
-    """Sums over the shapes of their classes; 2.8 trillion and 48 billion (of which 49.1 are stored) are published."""
+    """Sums over the shapes of their classes; published are 2.8 trillion and 48 billion (49.1 are stored)."""
     third = name == "kimi-k3"
     model = imported(name)
     hidden, heads, delta, latent = (7168, 96, 69, 24) if third else (2304, 32, 20, 7)
@@ -178,7 +186,7 @@ def test_small_parts(name: str, change: dict[str, Any], difference: int, tmp_pat
 
 
 def test_deepseek_v32_is_v3_and_an_indexer(imported: Imported) -> None:
-    """Table of negative controls: counted as V3 it would miss 851,524,864 parameters."""
+    """As a negative control, a count as V3 would miss 851,524,864 parameters."""
     new, old = (imported(f"deepseek-ai--DeepSeek-{version}") for version in ("V3.2", "V3"))
     assert new.total_parameters - old.total_parameters == 851_524_864
 
@@ -271,7 +279,7 @@ def test_refusals(name: str, change: dict[str, Any], problem: str, tmp_path: Pat
     with pytest.raises(SpecError) as caught:
         import_config(path)
     assert problem in str(caught.value)
-    # Formats of modules are told by the name of the file, or of their key.
+    # Formats of modules depend on the name of the file, or of their key.
     places = (str(path), "config.json ", "quantization_config: ")
     assert str(caught.value).startswith(places) or len(caught.value.mistakes) > 1
 
@@ -291,7 +299,7 @@ def test_context_that_was_made_for_is_told_from_that_of_training(imported: Impor
 
 
 def test_what_deepseek_v4_1_keeps_of_a_token(imported: Imported) -> None:
-    """Four layers keep entries of 512 and index keys of 128, three of them for two tokens: 1,600 bytes in 8 bits.
+    """Four layers store entries of 512 and index keys of 128, three of them for two tokens: 1,600 bytes in 8 bits.
 
     FastLLM's docs/deepseek_v41.md has 1,650 per token with a scale for each 32 of them.
     """
@@ -353,7 +361,7 @@ def test_unreadable_files(tmp_path: Path) -> None:
 @settings(deadline=None)
 @given(st.sampled_from(CONFIGS), st.data())
 def test_no_value_breaks_the_reader(path: Path, data: st.DataObject) -> None:
-    """Whatever stands under a key, the answer is a model or one message that names the file."""
+    """For any value under a key, the result is a model or one message with the file's name."""
     import tempfile
 
     changed = json.loads(path.read_text(encoding="utf-8"))
@@ -372,14 +380,14 @@ def test_no_value_breaks_the_reader(path: Path, data: st.DataObject) -> None:
 
 @pytest.mark.rows
 def test_keys_of_later_releases_that_change_no_count(name: str, keys: dict[str, Any], imported: Imported) -> None:
-    """As GLM-5.2, Qwen3-Coder, Qwen3.6 and engines' copies of DeepSeek-V4 have them."""
+    """GLM-5.2, Qwen3-Coder, Qwen3.6 and engines' copies of DeepSeek-V4 have these keys."""
     first, second = imported(name), imported(name, **keys)
     assert second.total_parameters == first.total_parameters
     assert second.blocks == first.blocks
 
 
 def test_routed_experts_may_have_another_format_than_a_file_says_of_the_rest(tmp_path: Path) -> None:
-    """As the NVFP4 checkpoints of DeepSeek-V4: the file beside names the experts alone."""
+    """In the NVFP4 checkpoints of DeepSeek-V4, the separate file names the experts alone."""
     data = config("deepseek-ai--DeepSeek-V4-Flash", {"quantization_config.quant_algo": "MIXED_PRECISION"})
     modules = {f"layers.{layer}.ffn.experts": {"quant_algo": "NVFP4", "group_size": 16} for layer in range(43)}
     beside = {"quantization": {"quant_algo": "MIXED_PRECISION", "quantized_layers": modules}}

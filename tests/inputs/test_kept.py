@@ -1,4 +1,4 @@
-"""Entries of the catalog between processes: read once, again where they changed, and without foreign code."""
+"""Catalog entries between processes: read once, again after a change, and without foreign code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PATH = catalog.locate("hardware", "h100_sxm")
 
 @pytest.fixture
 def reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], tuple[HardwareSpec, int]]:
-    """Ask for an entry in a cache folder of its own; return it, and how often it was read."""
+    """Return a function that reads an entry in a separate cache folder and counts the reads."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     times = 0
 
@@ -70,7 +70,7 @@ def test_files_of_users_are_read_each_time(reads: Reads, tmp_path: Path) -> None
 
 
 class _Foreign:
-    """Runs a command where it is unpickled."""
+    """Run a command on unpickling."""
 
     def __init__(self, left: Path) -> None:
         self.left = left

@@ -1,4 +1,4 @@
-"""Files of levels: what is refused, and where."""
+"""Files of corrections: rejected content, with its place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TEXT: str = tables(Path(__file__))["TEXT"]
 
 
 def written(folder: Path, *changes: tuple[str, str]) -> str:
-    """A file with some texts in the place of others."""
+    """Write a file with some texts replaced."""
     text = TEXT.format(profile=PROFILE, constants=constants_of(PROFILE))
     for old, new in changes:
         assert old in text
@@ -25,7 +25,7 @@ def written(folder: Path, *changes: tuple[str, str]) -> str:
 
 
 def test_levels_leave_a_profile_as_it_was_fitted(tmp_path: Path) -> None:
-    """A file that only adds levels keeps the errors of the fit; a what-if forgets both."""
+    """A file that only adds corrections preserves the errors of the fit; a what-if removes both."""
     mine = catalog.assumptions(written(tmp_path))
     assert mine.levels is not None
     assert mine.calibration == catalog.assumptions(PROFILE).calibration
@@ -36,7 +36,7 @@ def test_levels_leave_a_profile_as_it_was_fitted(tmp_path: Path) -> None:
 
 @pytest.mark.rows
 def test_mistakes_are_refused_with_their_line(tmp_path: Path, old: str, new: str, message: str) -> None:
-    """Another form, negative counts, unknown names, levels that nobody can have measured."""
+    """Try another format, negative counts, unknown names, and corrections that cannot have been measured."""
     with pytest.raises(SpecError, match=message):
         catalog.assumptions(written(tmp_path, (old, new)))
 

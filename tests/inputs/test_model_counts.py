@@ -47,7 +47,7 @@ def _fact_model(row: dict[str, str]) -> ModelSpec:
 
 
 def _places(text: str) -> int:
-    """Digits after the point."""
+    """Return the number of digits after the decimal point."""
     return len(text.partition(".")[2])
 
 
@@ -99,7 +99,7 @@ def test_models_with_heads_of_128_by_hand(
 
 
 def test_models_whose_class_or_checkpoint_was_counted() -> None:
-    # The index of the published checkpoint holds 47,144,806,400 B of bf16.
+    # The index of the published checkpoint states 47,144,806,400 B of bf16.
     assert catalog.model("mistral_small_24b").total_parameters * 2 == 47_144_806_400
     classes = json.loads((FIXTURES / "hf_configs" / "siblings.json").read_text(encoding="utf-8"))
     for name in ("glm-5", "glm-4.7-flash", "gemma-3-27b", "mistral-nemo", "kimi-k2-thinking"):
@@ -125,11 +125,11 @@ def test_only_the_rumoured_model_is_marked_so() -> None:
     assert "gpt_4" in marked
 
 
-# The study's own counts.
+# Counts in the study.
 
 
 def _paper_model(code_name: str) -> tuple[ModelSpec, str | None]:
-    """A model of the study and the format of its weights, by its name in the study's code."""
+    """Return a model of the study and the format of its weights, by its name in the study's code."""
     name = code_name.lower()
     if name.startswith(("gpt_4_", "llama_3_gpt4_size")):
         return _scaled_model(name), None
@@ -140,7 +140,7 @@ def _paper_model(code_name: str) -> tuple[ModelSpec, str | None]:
 
 
 def _scaled_model(name: str) -> ModelSpec:
-    """The study's scaled variants: GPT-4 in depth and width, Llama 3.1 405B first in width to GPT-4's size."""
+    """Return the study's scaled variants: GPT-4 in depth and width, Llama 3.1 405B first in width to GPT-4's size."""
     if name.startswith("gpt_4"):
         factors = {"gpt_4_100t_param": 50.0, **{f"gpt_4_{n}x": 1 / n for n in (2, 4, 8, 16)}}
         return scaled(catalog.model("paper/gpt_4"), factors[name], grid="paper")

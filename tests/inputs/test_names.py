@@ -1,4 +1,4 @@
-"""Names that people have for models and chips."""
+"""Common names of models and chips."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_every_shipped_offer_names_a_model_and_a_reference() -> None:
 
 
 def test_what_the_study_drew() -> None:
-    """Section 2.2.2 names Fireworks at 20 and 90 cents; the speeds stand in its code of August 2024."""
+    """Section 2.2.2 names Fireworks at 20 and 90 cents; the speeds are in its code of August 2024."""
     drawn = [offer for offer in known_offers() if offer.source == "erdil2025code"]
     assert [_point(offer) for offer in drawn] == [("llama_3_70b", 158, 0.9), ("llama_3_8b", 374, 0.2)]
     assert {offer.provider for offer in drawn} == {"Fireworks"}

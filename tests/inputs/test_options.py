@@ -1,4 +1,4 @@
-"""The table of options: what scenarios, what-ifs and the command line take from it."""
+"""The table of options, as scenarios, what-ifs and the command line use it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from inference_econ.requests import kinds, tables
 from inference_econ.requests.request import FIELDS
 from tests.commands import parsers
 
-#: Settings that commands take as arguments, or by several options.
+#: Settings that commands have as arguments, or as several options.
 _NOT_OPTIONS = {"model", "hardware", "arrangement", "speculate", "sampling"}
 
 

@@ -1,4 +1,4 @@
-"""Plug-ins: what another installed package brings is as what is shipped, and a broken one is named."""
+"""Plug-ins: content of another installed package is equal to shipped content, and a broken one is named."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_chips_models_engines_and_readers_of_a_plug_in_are_as_shipped_ones(tmp_p
 
 @pytest.fixture
 def entry(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
-    """Have one entry point, by its value and group."""
+    """Return a function that sets one entry point, by its value and group."""
 
     def have(value: str, group: str) -> None:
         monkeypatch.setattr(plugins, "_entries", lambda _: [EntryPoint("acme", value, group)])

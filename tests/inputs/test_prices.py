@@ -1,4 +1,4 @@
-"""Which of the prices of a file is meant, and what is known of it."""
+"""Selection of a price in a file, and its metadata."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PRICES: dict[str, dict[str, Any]] = tables(Path(__file__))["PRICES"]
 
 
 def _chip(*listed: str | Mapping[str, Any], machines: tuple[int, ...] = (1, 8)) -> HardwareSpec:
-    """An H100 with prices of its own."""
+    """Return an H100 with separate prices."""
     known = [PRICES[entry] if isinstance(entry, str) else entry for entry in listed]
     entries = [{"ref": "erdil2025", "where": "here", **entry} for entry in known]
     return catalog.hardware("h100_sxm").replace(prices=entries, rented_as=machines)

@@ -1,4 +1,4 @@
-"""The assumptions that questions are answered under where none are given, by the generation of a chip."""
+"""Default assumptions by GPU generation."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_others_can_be_named_or_given() -> None:
 
 
 def test_what_was_measured_has_three_parts(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    """A profile whose subjects have others was a traceback once it was asked about."""
+    """A profile whose subjects have other parts is rejected; it once gave a traceback on use."""
     text = catalog.locate("assumptions", "profiles/hopper").read_text(encoding="utf-8")
     engine, chip, _ = catalog.assumptions("profiles/hopper").calibration.subjects[0].split(" / ")  # type: ignore[union-attr]
     (tmp_path / "mine.yaml").write_text(text.replace(f"{engine} / {chip} / ", f"{engine} / "), encoding="utf-8")
@@ -78,7 +78,7 @@ def test_assumptions_travel_between_processes(name: str) -> None:
     assert pickle.loads(pickle.dumps(assumptions)) == assumptions
 
 
-# Generations of chips decide which profile is assumed, and a chip of one's own is served as its generation is.
+# Chip generations determine the default profile, and a user's chip has the profile of its generation.
 
 
 CHIPS = [catalog.hardware(name) for name in catalog.names("hardware")]
@@ -137,7 +137,7 @@ def test_a_generation_that_nobody_measured_is_said_to_lack_profile_and_engines(t
     assert {line, engines} <= {*warnings([Instances(setup)])}
     tpu = ie.Setup.of("llama_3_8b", "tpu_v6e")
     assert len(generation_remarks([setup, tpu, tpu])) == 4
-    # Whoever names a preset needs no profile.
+    # A query with a preset needs no profile.
     assert generation_remarks([ie.Setup.of("llama_3_8b", "tpu_v6e", assumptions="ideal")]) == []
 
 

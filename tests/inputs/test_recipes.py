@@ -1,4 +1,4 @@
-"""Recipes of engines: what is read, what is left out, and what is refused."""
+"""Recipes of engines: parsing, omitted parts, and rejected content."""
 
 import csv
 from pathlib import Path
@@ -41,7 +41,7 @@ def _recipes(engine: str) -> list[Recipe]:
 
 def test_every_engine_that_can_be_started_has_recipes() -> None:
     started = {path.stem for path in FILES[0].parents[1].glob("launch/*.yaml")}
-    # Nobody publishes recipes of what runs on desks.
+    # Desktop engines have no published recipes.
     assert started - {path.stem for path in FILES} == {"llama_cpp", "mlx"}
 
 
@@ -56,7 +56,7 @@ def test_recipes_are_of_models_and_chips_that_exist() -> None:
 
 @by_engine
 def test_every_recipe_can_be_run_by_its_engine(engine: str) -> None:
-    """A recipe that never becomes a practice would be a fact that contradicts those of its engine."""
+    """A recipe that no engine configuration uses would contradict the facts of its engine."""
     for recipe in _recipes(engine):
         for model in map(catalog.model, recipe.models):
             for family in recipe.families:
@@ -83,7 +83,7 @@ def test_practices_without_speculation_stand_beside_every_one_with_it() -> None:
 
 
 def test_a_recipe_of_a_chip_takes_the_place_of_that_of_its_family() -> None:
-    """Racks are run wider than machines of eight, with the same cache and speculation."""
+    """Racks have wider layouts than machines of eight, with the same cache and speculation."""
     deepseek = catalog.model("deepseek_v3_nvfp4")
     rack, machine = (practices("trtllm", deepseek, catalog.hardware(chip)) for chip in ("gb200_nvl72", "b200"))
     assert (
@@ -97,7 +97,7 @@ def test_a_recipe_of_a_chip_takes_the_place_of_that_of_its_family() -> None:
 
 @by_engine
 def test_every_practice_is_given_once_and_speculation_comes_last(engine: str) -> None:
-    """For every model of a recipe, in every format of one, on a chip of every family and on racks."""
+    """Check every model of a recipe, in each of its formats, on a chip of every family and on racks."""
     recipes = _recipes(engine)
     chips = [catalog.hardware(chip) for chip in ("h100_sxm", "h200_sxm", "b200", "gb200_nvl72", "mi300x", "mi355x")]
     for name, weights in {(model, dtype) for recipe in recipes for model in recipe.models for dtype in recipe.weights}:
@@ -109,7 +109,7 @@ def test_every_practice_is_given_once_and_speculation_comes_last(engine: str) ->
 
 
 def test_pools_are_those_that_were_run() -> None:
-    """Of InferenceX' recipes every pair of degrees with its numbers of workers is a row of what it ran."""
+    """In InferenceX's recipes, every pair of degrees with its numbers of workers is a measured row."""
     with catalog.measured_files()["recipes"].open(encoding="utf-8", newline="") as file:
         ran = {
             (
@@ -135,12 +135,12 @@ def test_pools_are_those_that_were_run() -> None:
 _DEGREES = ("workers", "tp", "attention_dp", "pp", "ep")
 
 
-#: What the table of scripts calls formats of weights.
+#: Names of weight formats in the table of scripts.
 _WEIGHTS = {"fp8": {"fp8", "fp8_block"}, "fp4": {"nvfp4", "mxfp4"}, "int4": {"int4_g32"}, "bf16": {"bf16"}}
 
 
 def test_recipes_of_a_benchmark_are_what_its_scripts_told_engines() -> None:
-    """InferenceX' recipes of single instances beside ``runs.csv``, which was read in its scripts row by row.
+    """Compare InferenceX's recipes of single instances with ``runs.csv``, which has the scripts' settings row by row.
 
     Their cache is that of the newest rows of some chip, and their degrees were run.
     """
@@ -167,7 +167,7 @@ def test_recipes_of_a_benchmark_are_what_its_scripts_told_engines() -> None:
 
 
 def test_deepseek_is_run_with_what_its_scripts_say() -> None:
-    """InferenceX at 843c6254: three tokens are proposed, but one where attention is data-parallel; cache in fp8."""
+    """InferenceX at 843c6254: three draft tokens, or one with attention data parallelism; cache in fp8."""
     deepseek, h200 = catalog.model("deepseek_v3"), catalog.hardware("h200_sxm")
     plain, latency, throughput = practices("trtllm", deepseek, h200)
     assert (plain.kv, plain.proposer, plain.draft_length) == ("fp8", None, None)
@@ -194,7 +194,7 @@ def test_a_model_of_nobodys_recipe_is_run_plainly() -> None:
 
 
 def test_caches_are_those_that_engines_serve_with() -> None:
-    """What a practice asks for is not refused by the check of engines."""
+    """The check of engines accepts the cache format of every recipe."""
     for model, chip in (("deepseek_v3", "b200"), ("gpt_oss_120b", "h200_sxm"), ("deepseek_v3", "mi355x")):
         spec, hardware = catalog.model(model), catalog.hardware(chip)
         for engine in engines_for(spec, hardware, Precision.of(spec)):
@@ -220,7 +220,7 @@ def test_a_deployment_follows_the_recipe_with_its_cache_and_proposals() -> None:
 def test_draft_lengths_are_the_most_that_recipes_of_a_model_have(
     engine: str, proposer: ProposerName, model: str, drafts: int | None
 ) -> None:
-    """Else what the engine's documents say of all models."""
+    """Without recipes, the engine's documents for all models set it."""
     assert recommended_drafts(engine, proposer, catalog.model(model)) == drafts
 
 
@@ -242,7 +242,7 @@ def test_the_same_without_a_mistake_is_read(tmp_path: Path) -> None:
 
 
 def test_a_copy_of_a_chip_under_another_name_has_its_recipes() -> None:
-    """Recipes of a chip are those of a chip that nobody ships of its family, with as many chips in a domain."""
+    """The recipes of a chip apply to an unlisted chip of its family with the same link-domain size."""
     model, shipped = catalog.model("deepseek_v3"), catalog.hardware("gb200_nvl72")
     copy = shipped.model_copy(update={"name": "Mine"})
     smaller = copy.model_copy(update={"link_domain": 8})

@@ -138,7 +138,7 @@ def test_what_is_inherited_or_varies_by_family_is_described_too() -> None:
 def test_a_class_that_was_put_together_has_descriptions_only_of_what_it_is_made_of() -> None:
     class Written(Spec):
         size: int
-        """How large it is."""
+        """Number of elements."""
         plain: int
 
     made = create_model("Made", __base__=Written, more=(int, ...))

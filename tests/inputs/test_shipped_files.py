@@ -1,4 +1,4 @@
-"""Every file that comes with the package: it loads, and every number leads to a reference; the chips of the study."""
+"""Every shipped file loads, and every number leads to a reference; also the chips of the study."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _reference_keys() -> frozenset[str]:
 
 
 def _texts(value: Value, key: str = "", without: Collection[str] = ()) -> Iterator[tuple[str, str]]:
-    """Texts, however deep, behind the key that they or a list around them stand under; nothing below some keys."""
+    """Yield texts at any depth with the key of their value or list; skip everything below some keys."""
     if isinstance(value, str):
         yield key, value
     elif isinstance(value, (dict, list)):
@@ -73,7 +73,7 @@ def test_every_entry_of_the_bibliography_can_be_followed() -> None:
 @pytest.mark.parametrize("name", catalog.names("hardware"))
 def test_hardware_is_plausible(name: str) -> None:
     chip = catalog.hardware(name)
-    # Wide enough to hold a laptop's chip, an LPU and a rack-scale GPU; a slip of a unit or a prefix is outside.
+    # Wide enough for a laptop's chip, an LPU and a rack-scale GPU; an error in a unit or a prefix is outside.
     assert 5e12 < max(chip.dense_flops_per_second.values()) < 1e17
     assert 1e8 < chip.hbm_bytes < 1e12
     assert 1e11 < chip.hbm_bytes_per_second < 1e14

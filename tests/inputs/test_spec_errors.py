@@ -1,4 +1,4 @@
-"""Every mistake in a file is answered with its file and line, what was given, and what is allowed."""
+"""Every mistake in a file gives its file and line, the value, and the accepted values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _edited(text: str, old: str, new: str) -> str:
 
 
 def _mistakes(read: Callable[[str], object], path: Path, text: str) -> list[str]:
-    """Messages of a file, without its folder."""
+    """Return the messages about a file, without its folder."""
     path.write_text(text, encoding="utf-8")
     with pytest.raises(SpecError) as found:
         read(str(path))

@@ -1,4 +1,4 @@
-"""Configurations that no family reads, counted from the names and shapes of tensors beside them."""
+"""Configurations without a supported family, counted from the names and shapes of their tensors."""
 
 from __future__ import annotations
 

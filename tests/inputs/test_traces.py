@@ -1,4 +1,4 @@
-"""Recorded requests of every form; what is said of lines and files that are none."""
+"""Recorded requests of every format, and messages about invalid lines and files."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_packed_file_that_ends_early_is_read_up_to_there(tmp_path: Path) -> No
 
 
 def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a long line, a long entry of a list, and a file that unpacks to many times its size."""
+    """Try a long line, a long list entry, and a file that unpacks to many times its size."""
     monkeypatch.setattr(traces, "_LONGEST_PART", 2_000)
     monkeypatch.setattr(traces, "_UNPACKED", 10_000)
     monkeypatch.setattr(traces, "_CHUNK", 100)

@@ -1,4 +1,4 @@
-"""Files of traffics and their sessions: what they hold, and what is said of mistakes in them."""
+"""Files of workloads and their sessions: content, and messages about mistakes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_longest_request_is_that_of_the_lengths_of_a_table_or_of_a_session()
     assert ie.Requests(isl=1300, osl=60, cached=1000, longest_turn=2060).longest == 2060
 
 
-# Sessions: what they wait for, and what is refused of them by its line.
+# Sessions: their waits, and rejected values by line.
 
 
 def _step(name: str, **fields: object) -> dict[str, object]:

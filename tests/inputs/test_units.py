@@ -1,4 +1,4 @@
-"""Quantities as people write them in YAML files and on the command line: in one base unit per kind, and promises."""
+"""Quantities as users write them in YAML files and on the command line: one base unit per kind, and SLOs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_looks_like_quantity(text: str, expected: bool) -> None:
     assert looks_like_quantity(text) is expected
 
 
-# Percentiles and the promises that name them.
+# Percentiles and SLOs that name them.
 
 
 @given(st.decimals(1, 99, places=1))

@@ -1,4 +1,4 @@
-"""The strict YAML reader: numbers by YAML 1.2, lines kept, nothing that can grow; and files that somebody names."""
+"""The strict YAML reader: numbers by YAML 1.2, line numbers, bounded size, and files by name."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_what_is_done_to_a_document_is_not_seen_by_the_next_reader() -> None:
     assert again.data == {"a": {"b": [1, {"c": 2}]}} and again.where(("a", "part")) == "file:1"
 
 
-# Files that somebody names: whole, of a size that has an end, and only what is a file.
+# Files named by users: complete, of bounded size, and only regular files.
 
 
 def test_a_file_is_read_whole(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""YAML that is written reads back to equal data, is not wide, and keeps its digits."""
+"""Written YAML reads back to equal data, is narrow, and preserves its digits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_any_data_read_back_equal(data: dict[str, Any]) -> None:
 
 
 def _tried(number: int, path: Path) -> object:
-    """A shipped file; every third one is a sample of all."""
+    """Return a shipped file as a parameter; two of three are marked as long tests."""
     return pytest.param(path, marks=[pytest.mark.long] if number % 3 else [], id=f"{path.parent.name}/{path.stem}")
 
 
@@ -48,5 +48,5 @@ def test_every_shipped_file_is_written_to_the_same_data(path: Path) -> None:
 
 def test_digits_and_styles() -> None:
     data = tables(Path(__file__))["DATA"] | {"chips": ["h100_sxm"] * 12}
-    # What does not fit on a line is written below each other.
+    # Long values are written on separate lines.
     assert yaml_text(data) == tables(Path(__file__))["TEXT"] + "chips:\n" + "  - h100_sxm\n" * 12

@@ -1,4 +1,4 @@
-"""Questions of Python by names and options: what works, and what each wrong call is told."""
+"""Python calls by names and options: valid calls, and the message of each wrong call."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tests.reading import tables
 ROOT = Path(__file__).parents[2]
 #: As calls without type checks may write it.
 ANY: Any = ie
-#: What expressions of the tables may name.
+#: Names in expressions of the tables.
 NAMES = {"ie": ie, "np": np, "setup": ie.Setup.of("llama_3_8b", "h100_sxm"), "lengths": ie.Requests(1000, 200)}
 
 
 def _value(call: str) -> Any:
-    """Result of an expression of a table."""
+    """Return the result of an expression of a table."""
     return eval(call, NAMES)
 
 
@@ -102,7 +102,7 @@ def test_types_are_those_of_the_tables() -> None:
     assert signatures.FILE.read_text(encoding="utf-8") == signatures.text(), "python -m benchmarks.signatures"
 
 
-@pytest.mark.long  # Types take a minute.
+@pytest.mark.long  # Type checks take a minute.
 def test_type_checkers_see_what_is_wrong(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(tables(Path(__file__))["PROGRAM"], encoding="utf-8")

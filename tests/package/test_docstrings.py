@@ -1,4 +1,4 @@
-"""Formulas say what each argument means, in which unit, and which publication they come from."""
+"""Docstrings of formulas state the meaning, unit and publication of each argument."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNITS = {
     *("1", "s", "1/s", "B", "B/s", "s/B", "FLOP", "FLOP/s", "FLOP/B", "tokens", "tokens/s"),
     *("USD", "USD/h", "USD/s", "USD per 1e6 tokens", "USD per kWh", "tokens/h", "W", "J", "years", "g", "g/kWh"),
 }
-#: What has no unit: choices, switches, and what is made of values with units of their own.
+#: Parameters without a unit: choices, switches, and combinations of values with separate units.
 UNITLESS = re.compile(r"\{.*\}|bool|str|Generator|(sequence|tuple|list|mapping) of .*")
 #: An equation, a publication, code, or the function of the same package that has them.
 REFERENCE = re.compile(r"[Ee]qs?\. \(|arXiv|Erdil|Leviathan|Pope|NCCL|DOI|:func:|Table \d|\(\d{4}\)")
@@ -38,7 +38,7 @@ def _functions() -> list[Callable[..., object]]:
 
 
 def _sections(text: str) -> dict[str, list[str]]:
-    """Lines of a numpy-style docstring by the title above them; those before the first title under ''."""
+    """Return lines of a numpy-style docstring by section title; lines before the first title have the key ''."""
     found: dict[str, list[str]] = {"": []}
     title = ""
     for line in inspect.cleandoc(text).splitlines():
@@ -51,7 +51,7 @@ def _sections(text: str) -> dict[str, list[str]]:
 
 
 def _parameters(lines: list[str]) -> dict[str, tuple[str, str]]:
-    """Declared type and description of each parameter; entries may share both."""
+    """Return the declared type and description of each parameter; entries may share both."""
     found: dict[str, tuple[str, str]] = {}
     names: list[str] = []
     for line in lines:
@@ -96,7 +96,7 @@ def test_a_formula_is_documented(function: Callable[..., object]) -> None:
 
 
 def _numeric(returned: str) -> bool:
-    """Whether values are returned, and not positions or copies of the shape of an argument."""
+    """Return whether a function returns values, and not positions or copies of an argument's shape."""
     return not re.match(r"\(ndarray, ndarray\).*Ones\.|ndarray, shape \(m,\) +Ascending", returned)
 
 
@@ -105,7 +105,7 @@ def test_a_formula_names_its_reference(function: Callable[..., object]) -> None:
     assert function.__doc__ is not None
     sections = _sections(function.__doc__)
     if function.__module__.endswith(".pareto"):
-        # Algorithms of this project: they say how instead.
+        # Algorithms of this project: their docstrings describe the method instead.
         assert sections.get("Notes")
     else:
         assert REFERENCE.search(function.__doc__), "a published equation, or the function that has it"
@@ -120,6 +120,6 @@ def test_formulas_know_numbers_and_errors_only(module: ModuleType) -> None:
         for name in [getattr(member, "__module__", None) or getattr(member, "__name__", "")]
         if isinstance(name, str) and name.startswith("inference_econ")
     }
-    # Errors bear the public name once somebody has used it.
+    # Errors have the public name after its first use.
     known = ("inference_econ.formulas", "inference_econ.errors")
     assert all(name.startswith(known) or name == "inference_econ" for name in imported)

@@ -1,4 +1,4 @@
-"""Examples of docstrings say what they print."""
+"""Examples in docstrings print the shown output."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ MODULES = [
 
 
 def _tests(module: ModuleType) -> Iterator[doctest.DocTest]:
-    """Examples of a module: public functions are of ``inference_econ`` by name, and of the module by their code."""
+    """Return the examples of a module: public functions by their name in ``inference_econ``, and the module by its
+    code.
+    """
     finder = doctest.DocTestFinder(exclude_empty=True)
     public = {
         f"{module.__name__}.{name}": value
         for name, value in vars(module).items()
         if isinstance(value, FunctionType) and value.__module__ == "inference_econ"
     }
-    # What other tests have loaded lazily stands in the root by then; its examples are those of its own module.
+    # Other tests may have loaded names into the root; its examples come from the root module alone.
     yield from (test for test in finder.find(module) if test.name not in public)
     for value in public.values():
         code = unwrap(value)

@@ -1,4 +1,4 @@
-"""The documents: commands and Python print what stands below them, and references name all there is."""
+"""The documents: commands and Python print the shown output, and references are complete."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from inference_econ import formulas
 from tests.reading import tables
 
 DOCS = transcripts.ROOT / "docs"
-#: The README has tests of its own.
+#: The README has separate tests.
 DOCUMENTS = [path for path in transcripts.documents() if path.is_relative_to(DOCS)]
-#: Pages that teach: what they show has been run.
+#: Pages that teach: their examples were run.
 TAUGHT = [DOCS / "start.md", *sorted((DOCS / "tutorials").glob("*.md")), *sorted((DOCS / "howto").glob("*.md"))]
 #: Pages whose commands take more than two seconds, in addition to those of the tutorials. Most of their commands have
 #: golden pages.
@@ -42,7 +42,7 @@ def _name(path: Path) -> str:
 
 
 def _tried(document: Path) -> object:
-    """A document, and whether what it shows takes its time."""
+    """Return a document as a parameter, with a mark if its examples are slow."""
     marks = [pytest.mark.long] if _name(document) in LONG or document.parent.name == "tutorials" else []
     return pytest.param(document, marks=marks, id=_name(document))
 
@@ -62,7 +62,7 @@ def test_what_is_taught_is_run() -> None:
 
 @pytest.mark.parametrize("document", TAUGHT, ids=_name)
 def test_every_command_has_its_prompt(document: Path) -> None:
-    """A command without one would be run by nobody."""
+    """A command without a prompt would never run."""
     text = document.read_text(encoding="utf-8")
     assert not re.findall(r"^    (?:inference-econ|sh|import|from) .*", text, flags=re.MULTILINE)
 
@@ -85,7 +85,7 @@ def test_pages_that_moved_lead_to_pages_that_are_there() -> None:
 
 
 def test_every_public_formula_has_its_place_in_the_model() -> None:
-    """Those of the page exist, since references that lead nowhere fail the build; here none is missing."""
+    """The build fails on references to unknown formulas; this test finds missing ones."""
     page = (DOCS / "model" / "token.md").read_text(encoding="utf-8")
     named = set(re.findall(r"\{func\}`~(inference_econ\.formulas\.\w+\.\w+)`", page))
     modules = [
@@ -95,7 +95,7 @@ def test_every_public_formula_has_its_place_in_the_model() -> None:
         f"{module.__name__}.{name}"
         for module in modules
         for name, member in inspect.getmembers(module, inspect.isfunction)
-        # What is public by the name of the package says so once it has been loaded by it.
+        # Public names report the package once they were loaded from it.
         if not name.startswith("_") and member.__module__ in (module.__name__, ie.__name__)
     }
     assert named == public
@@ -125,7 +125,7 @@ def test_a_summary_of_accuracy_repeats_generated_numbers(summary: str, most: int
 
 
 def _repeated(value: float, percent: bool, known: Sequence[str]) -> bool:
-    """Whether one of the numbers is this one, or this many per cent."""
+    """Return whether one of the known numbers equals this one, as a value or a percentage."""
     return any(abs(float(it) - value) < 1e-9 or (percent and abs(100 * float(it) - value) <= 0.51) for it in known)
 
 

@@ -16,11 +16,8 @@ from inference_econ.requests.tables import COMMANDS, GROUPS_OF_COMMANDS
 ROOT = Path(__file__).parents[2]
 #: Finished texts: Markdown files, Python files (their docstrings), folders, and patterns of files.
 FINISHED: tuple[str, ...] = (
-    *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/index.md", "docs/start.md", "docs/concepts.md"),
-    *("docs/reading.md", "docs/faq.md", "docs/glossary.md", "docs/evidence/index.md", "docs/evidence/fidelity.md"),
-    *("docs/tutorials", "docs/howto", "docs/model", "docs/notebooks", "docs/evidence/asks.md", "docs/reference/cli.md"),
-    *("docs/reference/formulas.md", "docs/reference/index.md", "docs/reference/python.md", "docs/reference/yaml.md"),
-    *("inference_econ", "data/**/*.py", "benchmarks", "cli", "skills", "action", "docs/extensions", "docs/conf.py"),
+    *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs", "inference_econ", "data/**/*.py", "benchmarks", "cli"),
+    *("skills", "action", "tests"),
 )
 #: Private words as regular expressions, with the trade's words and contexts in which they are allowed.
 WORDS = [
@@ -38,12 +35,17 @@ CODE = r"^(?:```.*?^```|~~~.*?^~~~)|^ *>>>.*?(?=^\s*$|\Z)|^ *-{3,}$|^ *\*?[\w, *
 BREAKS = r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.|#+|>)\s)|\||^#+ .*$"
 #: Code, roles and links within a sentence.
 INLINE = r"``?[^`]+``?|:\w+:`[^`]*`|(?<!\w)'[^'\n]*'(?!\w)|\]\([^)]*\)"
+#: Lists of names, which are one word.
+NAMES = r"\bX(?:, X)+"
+#: Ends of sentences.
+ENDS = r"(?<=[.!?])\s+(?=[A-Z(\[\"])"
 
 
 def sentences(text: str) -> Iterator[str]:
     prose = re.sub(CODE, "\n\n", text, flags=re.MULTILINE | re.DOTALL)
     for paragraph in re.split(BREAKS, re.sub(INLINE, "X", prose), flags=re.MULTILINE):
-        yield from re.split(r"(?<=[.!?])\s+(?=[A-Z(\[])", " ".join(re.sub(r"^\s*[-*>]\s", "", paragraph).split()))
+        words = " ".join(re.sub(r"^\s*[-*>]\s", "", paragraph).split())
+        yield from re.split(ENDS, re.sub(NAMES, "X", words))
 
 
 def problems(text: str) -> Iterator[str]:
@@ -98,7 +100,7 @@ def _literals(node: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def _errors() -> Iterator[tuple[str, str]]:
-    """Texts that errors are constructed with, and those of ``stop`` and ``refuse``."""
+    """Texts of constructed errors, and those of ``stop`` and ``refuse``."""
     for path in (path for folder in ("inference_econ", "cli") for path in sorted((ROOT / folder).rglob("*.py"))):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and re.search(r"Error$|stop$|refuse$", ast.unparse(node.func)):

@@ -1,4 +1,4 @@
-"""The container, the recipe of conda, the workflows and the action for pull requests say what the package says."""
+"""The container, conda recipe, workflows and pull-request action agree with the package."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_conda_installs_what_pip_does() -> None:
     recipe = yaml.safe_load((ROOT / "conda" / "recipe.yaml").read_text(encoding="utf-8"))
     python, *needed = (requirement.replace(" ", "") for requirement in recipe["requirements"]["run"])
     assert python == f"python{PROJECT['project']['requires-python']}"
-    # conda's matplotlib adds Qt to what pip installs; matplotlib-base does not.
+    # conda's matplotlib adds Qt to pip's version; matplotlib-base does not.
     named = [name.replace("matplotlib-base", "matplotlib") for name in needed]
     assert named == [requirement.lower() for requirement in PROJECT["project"]["dependencies"]]
     assert recipe["context"]["version"] == PROJECT["project"]["version"]
@@ -76,7 +76,7 @@ def test_workflows_call_what_is_there() -> None:
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    """The script of the action."""
+    """Return the script of the action."""
     spec = importlib.util.spec_from_file_location("compare_costs", SCRIPT)
     assert spec is not None
     assert spec.loader is not None
@@ -86,7 +86,7 @@ def script() -> ModuleType:
 
 
 def _compared(folder: Path, before: str, after: str) -> subprocess.CompletedProcess[str]:
-    """What the script prints of two files."""
+    """Return the script's output for two files."""
     (folder / "before.yaml").write_text(before)
     (folder / "after.yaml").write_text(after)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])

@@ -1,4 +1,4 @@
-"""The package alone answers, and draws the published study; extras that are missing are named by their tests."""
+"""The package without extras computes results and draws the published study; tests name missing extras."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.reading import tables
 _STUDIES = ("SALib", "pyarrow")
 
 
-#: Commands in one process that finds none of the packages of studies, each with its exit code.
+#: Commands in one process without any package of studies, each with its exit code.
 _PROGRAM = """\
 import importlib, importlib.util, json, sys
 gone, commands = {gone}, json.loads(sys.argv[1])

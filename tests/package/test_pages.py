@@ -1,4 +1,4 @@
-"""The documents as pages: built without a warning, no link that leads nowhere, nothing that asks a network."""
+"""The documents as pages: built without a warning, without broken links or network requests."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-#: Elements whose addresses a browser fetches by itself, and the attribute that has them.
+#: Elements whose addresses a browser fetches without a click, and their attribute.
 FETCHED = {"link": "href", "script": "src", "img": "src", "iframe": "src", "source": "src", "object": "data"}
 
 
 class Page(HTMLParser):
-    """Identifiers of a page, where its links lead, and what it fetches."""
+    """Collect identifiers of a page, the targets of its links, and its fetched files."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What ``sh run.sh docs`` makes, elsewhere."""
+    """Build the output of ``sh run.sh docs`` in another folder."""
     folder = tmp_path_factory.mktemp("pages")
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "--quiet", "-b", "html"]
     command += ["-d", str(folder / "trees"), "docs", str(folder / "html")]
@@ -89,7 +89,7 @@ def test_equations_are_drawn_by_the_browser(built: Path) -> None:
 
 
 def test_no_markup_is_left_over(built: Path) -> None:
-    """Directives and roles that nobody understood stand in the text as they were typed."""
+    """Unknown directives and roles remain in the text as typed."""
     for path in built.rglob("*.html"):
         shown = re.sub(r"<(code|pre|script).*?</\1>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
         assert not re.findall(r"\.\. \w[\w-]*::|\{\w[\w-]*\}\s*<|:::|```", shown), path

@@ -1,4 +1,4 @@
-"""What other systems lack or forbid, as far as this one can hide it: modules, signals, names of files, encodings."""
+"""Limits of other systems, simulated on this one: modules, signals, names of files, encodings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import inference_econ
 
 PACKAGE = Path(inference_econ.__file__).parent
 ROOT = PACKAGE.parent
-#: Folders whose files are installed.
+#: Folders with installed files.
 FOLDERS = (PACKAGE, *(ROOT / name for name in ("cli", "models", "hardware", "scenarios")))
 #: Names of devices of Windows, with any ending; characters that its file systems reject; a last dot or space.
 FORBIDDEN = re.compile(r'(con|prn|aux|nul|com\d|lpt\d)(\..*)?|.*[<>:"|?*\\].*|.*[. ]', re.IGNORECASE)

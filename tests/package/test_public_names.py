@@ -1,4 +1,4 @@
-"""What users import: each name once, callable at run time and for type checkers."""
+"""Public imports: each name once, callable at run time and for type checkers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import inference_econ as ie
 from tests.reading import tables
 
 STUB = Path(ie.__file__).with_suffix(".pyi")
-#: A user's program: every public name, used as what it is.
+#: A user's program: every public name in its intended use.
 PROGRAM: str = tables(Path(__file__))["PROGRAM"]
 
 
@@ -24,7 +24,7 @@ def _public() -> set[str]:
     return {name.name for node in tree.body if isinstance(node, ast.ImportFrom) for name in node.names}
 
 
-@pytest.mark.long  # Types take a minute.
+@pytest.mark.long  # Type checks take a minute.
 @pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.4.0", reason="types are checked against NumPy's newest")
 def test_a_users_program_of_every_public_name_is_typed(tmp_path: Path) -> None:
     used = {
@@ -36,7 +36,7 @@ def test_a_users_program_of_every_public_name_is_typed(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM, encoding="utf-8")
     checked = subprocess.run(
-        # With the cache of the check of all files, which has just read what is imported.
+        # Uses the cache of the check of all files, which has just read the imports.
         [sys.executable, "-m", "mypy", "--strict", str(program)],
         capture_output=True,
         text=True,

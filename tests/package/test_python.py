@@ -1,4 +1,4 @@
-"""What notebooks and programs can do with every answer of the Python API."""
+"""Notebooks and programs with every result of the Python API."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from inference_econ.report.questions.scenario import ScenarioPage
 from tests.charted import sound
 from tests.small import ANSWERS, QUESTIONS, SPACE, TARGETS, TRAFFIC, layouts, setup
 
-#: Answers that have no picture.
+#: Results without a picture.
 UNDRAWN = {"estimate", "most_traffic", "fits", "hour_cost", "implied_hour_price"}
 
 
@@ -44,7 +44,7 @@ def test_a_line_says_what_it_is(answer: Shown) -> None:
 
 @pytest.mark.parametrize("name", ["frontier", "run", "load", "fits"])
 def test_a_notebook_shows_tables_and_a_picture(name: str) -> None:
-    """Tables and pictures of the others are made in the tests below."""
+    """Tests below cover tables and charts of the other results."""
     html = ANSWERS[name]()._repr_html_()
     assert html.count("<table>") >= 1
     assert ("<svg" in html) is (name not in UNDRAWN)
@@ -84,7 +84,10 @@ def test_every_heading_of_its_tables_is_explained(answer: Shown) -> None:
 
 
 def _closed(kind: str) -> dict[str, object]:
-    """The schema of an answer. Schemas are open, so that fields can be added; this one needs a row of each field."""
+    """Return the closed schema of a result.
+
+    Published schemas are open to new fields; this one requires a row per field.
+    """
     inside = {kind: {**record, "additionalProperties": False} for kind, record in schema.definitions().items()}
     return {**schema.json_schema(kind), "additionalProperties": False, "$defs": inside}
 
@@ -99,7 +102,7 @@ def test_the_record_follows_its_schema(name: str, answer: Shown) -> None:
 
 
 def _numbers(data: object) -> Iterator[Mapping[str, object]]:
-    """All mappings of some plain data."""
+    """Yield all mappings in plain data."""
     if isinstance(data, Mapping):
         yield data
     inside = data.values() if isinstance(data, Mapping) else data if isinstance(data, list) else ()
@@ -200,7 +203,7 @@ def test_a_recommendation_is_a_sequence_of_choices() -> None:
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Some rows of a shipped file."""
+    """Return some rows of a shipped file."""
     lines = catalog.server_files()["serving_points"].read_text(encoding="utf-8").splitlines(keepends=True)
     path = tmp_path_factory.mktemp("measured") / "rows.csv"
     path.write_text("".join([lines[0], *lines[1:400:20]]), encoding="utf-8")
@@ -232,7 +235,7 @@ def test_a_model_and_a_chip_are_a_question() -> None:
     assert ie.Requests(3000, osl="800") == ie.Requests(isl="3000", osl=800)
 
 
-#: As who does not check types may call it.
+#: A call without type checks.
 FRONTIER: Callable[..., Shown] = ie.frontier
 MARKET: Callable[..., object] = ie.candidates
 FITS: Callable[..., object] = ie.fits

@@ -1,4 +1,4 @@
-"""The README: every command prints what stands below it, its Python runs, and its flags exist."""
+"""The README: every command prints the shown output, its Python runs, and its flags exist."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PYTHON = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """One folder for all commands, in the README's order: what one writes the next ones read."""
+    """Return one folder for all commands, in the README's order: later commands read earlier files."""
     path = tmp_path_factory.mktemp("readme")
     transcripts.furnish(path)
     with contextlib.chdir(path):
@@ -47,7 +47,7 @@ def test_it_is_short_enough_to_be_read() -> None:
 
 
 def test_every_block_with_a_command_is_a_transcript() -> None:
-    """A command without its prompt would be run by nobody."""
+    """A command without its prompt would never run."""
     assert not re.findall(r"^    (?:inference-econ|sh|pip) .*", TEXT, flags=re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""Functions say which argument cannot be; calls that need some preparation stand beside their tests."""
+"""Functions name the invalid argument; tests of calls with preparation are next to their functions."""
 
 from __future__ import annotations
 

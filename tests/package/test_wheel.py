@@ -1,4 +1,4 @@
-"""The wheel: built from the archive of sources of a copy of the tree, complete, and working on its own."""
+"""The wheel: built from the source archive of a copy of the tree, complete, and working alone."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _run(*command: str | Path, folder: Path, **environment: str) -> str:
 
 
 def _builds_without_download() -> bool:
-    """Whether this environment has the build tool that pyproject.toml asks for."""
+    """Return whether this environment has the build tool of pyproject.toml."""
     try:
         return int(version("setuptools").partition(".")[0]) >= 77
     except PackageNotFoundError:
@@ -50,7 +50,7 @@ def _builds_without_download() -> bool:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel of the archive of sources of the tree as it is, without what git does not know: it needs nothing else."""
+    """Build a wheel from the source archive of the current tree, without files that git ignores."""
     folder = tmp_path_factory.mktemp("build")
     shutil.copytree(ROOT, folder / "tree", ignore=NOT_COPIED)
     isolation = ["--no-isolation"] if _builds_without_download() else []
@@ -61,7 +61,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The scripts of a fresh environment that has the wheel, and everything else from this one."""
+    """Return the scripts of a fresh environment with the wheel, and all else from this one."""
     home = tmp_path_factory.mktemp("home")
     venv.create(home / "env", with_pip=False, symlinks=True)
     scripts = home / "env" / ("Scripts" if os.name == "nt" else "bin")

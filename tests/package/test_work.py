@@ -1,4 +1,4 @@
-"""Work that is known before it begins: what is refused, what is not, and what allows it."""
+"""Work estimates before a run: rejected work, accepted work, and the option that allows it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_who_waits_is_told_of_more_than_a_minute_and_may_stop_it() -> None:
         _work.check("9 layouts", seconds=59.0, smaller="it")
         _work.check("50 layouts", seconds=200.0, smaller="it")
         with pytest.raises(KeyboardInterrupt):
-            _work.stop("")  # nothing is there yet
+            _work.stop("")  # the folder is still empty
         _work.stop("3 of 50 layouts")
     assert (said, waiting.stopped) == (["50 layouts take about 3 minutes"], "3 of 50 layouts")
     with pytest.raises(KeyboardInterrupt):

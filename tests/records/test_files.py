@@ -1,4 +1,4 @@
-"""Files are written whole or not at all."""
+"""Files are written fully or not at all."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
 
 
 def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
-    """As for /dev/null, which root could replace."""
+    """A replacement could also destroy /dev/null for root."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     read: list[str] = []
@@ -121,8 +121,8 @@ def test_names_that_are_nothing_but_an_ending(tmp_path: Path) -> None:
         write_text(f"{tmp_path}/new/", "text")
 
 
-#: Children that write one after another, each killed at another moment; says how many files were neither old nor
-#: new, and how many there are in the end.
+#: Child processes that write in turn, each killed at another moment; returns the number of mixed files and of all
+#: files.
 _KILLED: str = tables(Path(__file__))["_KILLED"]
 
 
@@ -134,7 +134,7 @@ def test_a_kill_at_any_moment_leaves_the_old_file_or_the_new_one(tmp_path: Path)
     )
     torn, left = map(int, ran.stdout.split())
     assert torn == 0
-    assert left <= 2  # the file, and what the last one had begun
+    assert left <= 2  # the file, and the temporary one of the last write
     write_text(target, "whole")
     assert [path.read_text(encoding="utf-8") for path in tmp_path.iterdir()] == ["whole"]
 
@@ -166,7 +166,7 @@ def test_every_name_that_a_disk_takes_can_be_written(tmp_path: Path, name: str) 
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-#: A write beyond the largest file that a process may make; says the error.
+#: A write above the largest file size of a process; returns the error.
 _FULL: str = tables(Path(__file__))["_FULL"]
 
 
@@ -187,7 +187,7 @@ def test_a_device_that_is_full_says_so() -> None:
 
 
 def test_what_was_read_is_not_overwritten(tmp_path: Path) -> None:
-    """Whatever its name; files that only lie beside it may be."""
+    """The check covers all names of an input file, but not its neighbors."""
     read, linked, beside = tmp_path / "read.txt", tmp_path / "linked.txt", tmp_path / "beside.txt"
     read.write_text("mine", encoding="utf-8")
     beside.write_text("other", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Names of earlier releases: they are read until 0.3.0, with one line."""
+"""Names of earlier releases are accepted until 0.3.0, with one warning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every result says what its numbers rest on."""
+"""Every result lists the sources of its numbers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_frontier_rests_on_model_hardware_assumptions_and_a_price() -> None:
     assert files == {"model: Llama 3.1 8B", "hardware: NVIDIA H100 SXM5 80GB", "assumptions: deployable"}
     (price,) = (one for one in used if one.field == "prices")
     assert price.source.ref == "lambda_pricing"
-    # What had no part in the numbers is not named.
+    # Sources without effect on the numbers are not named.
     assert not {one.field for one in used} & {"watts", "year", "max_context"}
 
 

@@ -1,4 +1,4 @@
-"""The catalogue as tables, and the page of all prices."""
+"""The catalog as tables, and the page of all prices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables in a width: what wraps, what is left out, what is aligned."""
+"""Tables in a width: wrapped, omitted and aligned columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of equations: complete, and right about functions, parts and fields."""
+"""The table of equations is complete, and its functions, parts and fields are right."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DOCUMENTS = Path(__file__).parents[2] / "docs"
 
 
 def _object(name: str) -> object:
-    """Object of the package by its dotted name."""
+    """Return an object of the package by its dotted name."""
     parts = name.split(".")
     for end in range(len(parts), 0, -1):
         try:

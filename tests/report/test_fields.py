@@ -1,4 +1,4 @@
-"""The glossary of fields: every name, heading and way to write, and what is made of them."""
+"""The glossary of fields: every name, heading and format, and the values built from them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_heading_has_one_unit() -> None:
 
 
 def test_the_page_of_the_documents_is_that_of_the_glossary() -> None:
-    """Headings, units and a number as it is written are on it: what changes one of them changes the page."""
+    """The page has headings, units and a formatted number, so a change of one of them changes the page."""
     kept = Path(__file__).parents[2] / "docs" / "reference" / "fields.md"
     command = "inference-econ list fields --format markdown -o docs/reference/fields.md"
     assert kept.read_text(encoding="utf-8") == FieldsPage().markdown(), command
@@ -91,7 +91,7 @@ def test_columns_that_tables_alone_have_are_called_by_their_headings() -> None:
     fields, columns = FieldsPage().tables()
     assert (len(fields.rows), len(columns.rows)) == (len(glossary()) - len(alone), len(alone))
     assert [row[3] for row in FieldsPage("P(SLO)").tables()[0].rows] == ["P(SLO) %"]
-    # What differs from table to table stands for any.
+    # ``..`` represents the variable part of a heading.
     (row,) = FieldsPage("$ at 0.5").tables()[0].rows
     assert row[:4] == ("-", "text", "USD/1e6", "$ at ..")
     for heading in ("TTFT p50 ms", "TTFT p99.9", "TTFT mean ms"):

@@ -1,4 +1,4 @@
-"""Pictures: written whole, the same bytes every time, and without a trace in the style of others."""
+"""Image files: written fully, reproducible bytes, and no change of the caller's style."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_short_axis_has_numbers(tmp_path: Path) -> None:
 def test_lines_differ_without_their_colours_from_the_second_on() -> None:
     lines = tuple(ChartLine(f"line {index}", [1.0, 2.0], [1.0, index + 1.0]) for index in range(8))
     (axes,) = figures.chart_figure(Chart("", "x", "y", lines), "").axes
-    # The pattern as it is drawn: the public name of all of them is "--".
+    # The pattern as drawn: all of them have the public name "--".
     styles = {str(line._dash_pattern) for line in axes.lines}  # type: ignore[attr-defined]
     assert len(styles) == len(lines)
 

@@ -1,4 +1,4 @@
-"""The tables and figures of the published study, made anew."""
+"""The tables and figures of the published study, reproduced."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_reproduce_makes_every_file_and_compares_every_cell(tmp_path: Path) -> N
     assert table.notes[1].startswith("7 files written in ")
     assert [what for _, what in told] == [name.removeprefix("paper/") for name in NAMES]
     assert [share for share, _ in told] == sorted(share for share, _ in told)
-    # The same bytes again.
+    # A second run writes identical bytes.
     first = {path.name: path.read_bytes() for path in folder.iterdir()}
     gallery.reproduce(folder)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == first

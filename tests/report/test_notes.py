@@ -30,7 +30,7 @@ SHORT = ie.Traffic(context=500)
 
 
 def fitted(name: str = "made up", **changes: object) -> ie.Assumptions:
-    """Assumptions with a calibration, in which some fields are changed."""
+    """Return assumptions with a calibration, in which some fields are changed."""
     assert len(QUANTILES) == len(LEVELS)
     calibration = CALIBRATION.model_copy(update=changes)
     return catalog.assumptions("deployable").model_copy(update={"calibration": calibration, "name": name})
@@ -41,7 +41,7 @@ def setup(assumptions: ie.Assumptions | None = None, model: str = "llama_3_8b", 
 
 
 def errors_of(instances: Instances, quantity: Quantity) -> dict[str, Any]:
-    """Record of the errors of a quantity."""
+    """Return the record of a quantity's errors."""
     record: Any = calibration_record(instances, [quantity])
     errors: dict[str, Any] = record["measured_over_predicted"][quantity]
     return errors
@@ -70,7 +70,7 @@ def test_ways_of_cutting_a_model_up_that_nobody_measured(
 
 
 def test_levels_that_all_models_have_are_told() -> None:
-    """Those of SGLang's releases, and of speculation only where tokens are proposed."""
+    """Corrections of SGLang's releases are noted always, and those of speculation only with draft tokens."""
     plain = Instances(Setup.of("qwen3_32b", "h200_sxm", engine="sglang"))
     (said,), (speculating,) = misfits(plain), misfits(Instances(plain.setup, speculates=True))
     assert re.search(
@@ -116,12 +116,12 @@ def test_other_traffic_of_what_was_measured_is_known_better() -> None:
     seen, unseen = Instances(setup(known), [1], [8]), Instances(setup(known, "qwen3_8b"), [1], [8])
     layout, version = "55 measurements", "77 measurements"
     for instances, rows, without, factor in (
-        # Nobody said which version it will be.
+        # The version is not given.
         (seen, version, "version", math.sqrt(1.25)),
         (seen._replace(layouts=["tp1"]), version, "version", math.sqrt(1.25)),
         (seen._replace(layouts=["tp1", "tp2"]), layout, "layout", 1.25**3),
         (unseen, "1,234 measurements", "model", 1.25),
-        # Of servers that speculate nothing is known: the widest of all.
+        # Servers with speculation have no known errors: the widest of all.
         (seen._replace(speculates=True), layout, "layout", 1.25**3),
     ):  # fmt: skip
         note = interval_note(instances, ["tpot"])
@@ -153,7 +153,7 @@ def test_columns_have_their_ends_beside_them() -> None:
 
 
 def assess(factor: float, assumptions: ie.Assumptions) -> ie.Assessment:
-    """A point that takes so many times the time per token that it would take on the frontier of its size."""
+    """Assess a point with a multiple of the time per token on the frontier of its size."""
     subject = ("llama_3_8b", "h100_sxm", SHORT)
     point = asking.frontier(*subject, assumptions=assumptions, max_accelerators=8).preferred()
     return asking.assess(

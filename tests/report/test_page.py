@@ -1,4 +1,4 @@
-"""Pages where an answer has nothing else to say, their tables and the labels in them."""
+"""Plain pages, their tables and the labels in them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tests.reading import csv_rows
 
 @dataclass(frozen=True)
 class Pair(Page):
-    """Two numbers."""
+    """Represent two numbers."""
 
     first: float
     second: float
 
     def tables(self) -> Sequence[Table]:
-        """One table each."""
+        """Return one table per number."""
         values = (self.first, self.second)
         return [Table(name, ("value",), ((f"{value:g}",),)) for name, value in zip("ab", values, strict=True)]
 
     def record(self) -> object:
-        """Both."""
+        """Return both numbers."""
         return {"first": self.first, "second": self.second}
 
 

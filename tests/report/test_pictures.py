@@ -1,4 +1,4 @@
-"""What pictures of answers show: the question, where measured values lie, and measured servers."""
+"""Charts of results: the command, intervals of measured values, and measured servers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def labels(chart: Plot) -> list[str]:
 def test_the_edges_of_a_band_are_the_ends_of_the_interval(decode: Plot) -> None:
     line, ends = decode.lines[0], {"tokens_per_second_per_user": (0.8, 1.25), "dollars": (0.8, 1.25)}
     assert line.band is not None
-    # Slower is dearer.
+    # Slower points are more expensive.
     assert line.band.x[0] > line.x[0] > line.band.other_x[0]
     assert line.band.y[0] < line.y[0] < line.band.other_y[0]
     np.testing.assert_allclose(np.array(line.band.x) * line.band.y, np.array(line.x) * line.y, rtol=1e-9)
@@ -49,7 +49,7 @@ def test_the_edges_of_a_band_are_the_ends_of_the_interval(decode: Plot) -> None:
 
 
 def test_edges_of_a_band_are_what_the_best_of_the_moved_points_reaches() -> None:
-    """The second point is surer than its neighbours: its pessimistic end is quicker than that of the third."""
+    """The second point has less error than its neighbors: its pessimistic end is faster than that of the third."""
     slow, fast = np.array([0.8, 1.0, 0.5]), np.array([1.2, 1.0, 1.2])
     ends: bounds.Ends = {"tokens_per_second_per_user": (slow, fast), "dollars": (1.0 / fast, 1.0 / slow)}
     band = bands.around_curve([10.0, 20.0, 30.0], [1.0, 2.0, 3.0], ends, "dollars")

@@ -1,4 +1,4 @@
-"""Pages of single questions: what a recommendation, a frontier and a comparison add to their numbers."""
+"""Pages of single results: additions of a recommendation, a frontier and a comparison to their numbers."""
 
 from __future__ import annotations
 

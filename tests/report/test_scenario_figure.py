@@ -1,4 +1,4 @@
-"""Figures of scenarios: curves where the data are, told apart, within their limits."""
+"""Figures of scenarios: curves at the data, distinguishable and within their limits."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_offers_are_points_with_the_name_of_their_provider_and_a_marker_for_each
 
 
 def _result(labels: list[str], figure: dict[str, object]) -> Result:
-    """Lines from nothing, under some labels."""
+    """Return made-up lines with some labels."""
     scenario = catalog.scenario("paper/figure_6")
     assert scenario.figure is not None
     lines = [np.array([1.0, 2.0]) + index for index in range(len(labels))]

@@ -1,4 +1,4 @@
-"""What answers depend on, as tables, data and tornados."""
+"""Sensitivities of results, as tables, data and tornado charts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def answer() -> ie.WhatIf:
 
 
 def test_costs_that_are_flat_at_both_ends_are_said_once(answer: ie.WhatIf) -> None:
-    """Llama 70B with a larger memory: the cost falls from 82.6 to 91.1 GB, as "less" and "more" of it contradicted."""
+    """Llama 70B with a larger memory: the cost falls from 82.6 to 91.1 GB, where the labels "less" and "more"
+    contradicted.
+    """
     low, high = (
         KindChange("flat_to", 82.59e9, 83.41e9, None, None),
         KindChange("flat_from", 90.15e9, 91.06e9, None, None),
@@ -54,7 +56,7 @@ def test_of_pools_the_chips_of_both_are_said() -> None:
 
 
 def test_ends_at_which_nothing_answers_are_named(answer: ie.WhatIf) -> None:
-    """The fastest at the cost of the cheapest layout: at a higher price nothing costs as little."""
+    """For the fastest deployment at the cheapest layout's cost, no deployment costs as little at a higher price."""
     cheapest = replace(
         answer, effects=tuple(replace(effect, fastest=(*effect.fastest[:-1], math.nan)) for effect in answer.effects)
     )

@@ -1,4 +1,4 @@
-"""Where bounds are said to hold, the search that uses them finds the frontier that trying everything finds."""
+"""A search with valid bounds finds the same frontier as brute force."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from inference_econ.search import Frontier, _search, compute
 from inference_econ.search import _search as _bounds
 from tests.planned import setup_of
 
-#: Dense, experts, experts beside latent attention; with shared experts and heads of another number.
+#: Dense, experts, experts with latent attention; shared experts and another number of heads.
 MODELS = ("paper/llama_3_70b", "paper/mixtral_8x22b", "deepseek_v2", "gpt_oss_20b")
 #: Values of fields that are numbers, lists or files.
 OTHER_VALUES = {
@@ -42,7 +42,7 @@ OTHER_VALUES = {
 
 
 def _values(name: str) -> tuple[str, ...]:
-    """What a field is set to: everything that it may be, if that can be counted."""
+    """Return the values of a field: all of them if there is a finite number."""
     group, _, field = name.partition(".")
     annotation = GROUPS[group].model_fields[field].annotation
     if get_origin(annotation) is Literal:
@@ -71,7 +71,7 @@ def _frontier(setup: Setup, layouts: Layouts, speculation: Speculation | None) -
 
 
 def _check(setup: Setup, layouts: Layouts, speculation: Speculation | None = None) -> None:
-    """With a table of bounds, where only memory is looked at first, and without either."""
+    """Compare searches with a table of bounds, with memory limits only, and without bounds."""
     if not _bounds.hold(setup.assumptions):
         return
     with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""Frontiers against two ways of trying everything: the engine without bounds, and the naive way of the benchmarks."""
+"""Frontiers against two brute-force searches: the engine without bounds, and the naive one of the benchmarks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests import asking
 Array = npt.NDArray[np.float64]
 
 PRICE = 2.1
-#: The same sums in another order.
+#: Equal sums in another order.
 TOLERANCE = 1e-9
 MODELS = ["paper/llama_3_70b", "paper/mixtral_8x22b", "paper/deepseek_v3"]  # dense, experts, experts with MLA
 
@@ -49,7 +49,7 @@ def test_the_frontier_is_what_trying_everything_leaves(
         batches = data.draw(st.lists(st.floats(1.5, 3e5), max_size=25, unique=True))
     context = data.draw(st.sampled_from([0.0, 1500.0]))
     setup = _question(model, whole=whole, context=context)
-    # Sixteen chips hold any of the models.
+    # Sixteen chips can run any of the models.
     grid = InstanceGrid(np.array(sorted([*sizes, 16.0])), np.array([1.0, *sorted(batches)]), layouts)
     speculation = None
     if data.draw(st.booleans()):
@@ -70,13 +70,14 @@ def test_the_frontier_is_what_trying_everything_leaves(
     best = pareto.undominated(seconds, dollars)[::-1]
 
     front = compute(replace(setup, price=PRICE), grid, speculation=speculation, max_tokens_per_second=demand)
-    # Equal costs but for rounding may keep either of two points, so the curves are compared and not the plans.
+    # Costs that are equal except for rounding may retain either of two points, so the test compares curves and not
+    # plans.
     assert front.seconds[-1] == pytest.approx(seconds.min(), rel=1e-12)
     assert front.dollars[0] == pytest.approx(dollars.min(), rel=1e-12)
     for one_seconds, one_dollars in zip(seconds[best], dollars[best], strict=True):
         hair = 1.0 + 1e-12
         assert (front.dollars[front.seconds <= one_seconds * hair] <= one_dollars * hair).any()
-    # Nothing of the grid is both faster and cheaper than a point of the frontier.
+    # No plan of the grid is both faster and cheaper than a point of the frontier.
     for one_seconds, one_dollars in zip(front.seconds, front.dollars, strict=True):
         assert not ((seconds < one_seconds * (1 - 1e-12)) & (dollars < one_dollars * (1 - 1e-12))).any()
     assert (np.diff(front.seconds) < 0).all()

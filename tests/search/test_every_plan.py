@@ -1,4 +1,4 @@
-"""Every plan of a grid: dominated ones too, and the reasons of those that cannot run."""
+"""Every plan of a grid, with dominated plans and the reasons of infeasible ones."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ def test_plans_of_the_default_grid_are_all_listed() -> None:
 def test_reasons_count_plans_whose_degrees_divide_the_stage() -> None:
     setup = replace(_front("llama_3_8b").setup, engines=())
     grid = whole_grid(1.0, pipeline=False, largest=3, largest_batch=3)
-    # Three batches; 32 heads split over 1 and 2 chips, 14336 = 2^11 x 7 does not split 3 ways, and a group of attention
-    # ranks may have a sequence more: tp1 on one chip, tp1dp2 and tp2 on two, nothing on three but tp1dp3.
+    # Three batches. 32 heads split over 1 and 2 chips, 14336 = 2^11 x 7 does not split 3 ways, and an attention-DP
+    # group may have one more sequence. Layouts are tp1 on one chip, tp1dp2 and tp2 on two, and only tp1dp3 on three.
     counts, fitting = Counter({"heads, layers, experts or widths do not divide": 3}), 9
     table = every_plan.every_plan(replace(setup, price=2.0), grid)
     assert table.infeasible == counts
@@ -167,7 +167,7 @@ def test_layouts_that_only_the_list_has_widen_its_intervals() -> None:
     front = _front("llama_3_8b", max_accelerators=4, assumptions=hopper)
     shown, listed = set(front.subjects()[0].layouts), front.plans()
     assert shown < set(layout_keys(listed.plans, hopper.layout))
-    # Whatever is unlike the rows in its layout has errors that nothing else has.
+    # A layout outside the rows has a separate class of errors.
     narrow, wide = (
         ErrorSpread(rows=9, quantiles=tuple(place * size for place in range(-3, 4))) for size in (0.01, 1.0)
     )

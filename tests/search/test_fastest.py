@@ -1,4 +1,4 @@
-"""The search by bounds against trying every plan of a grid that is large enough for its table."""
+"""The search by bounds against brute force on a grid that is large enough for its table."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ROUNDING = 1e-12
 
 
 LAYOUTS = (ContinuousLayouts(False), ContinuousLayouts(True), WholeLayouts(False), WholeLayouts(True))
-#: What bounds need: attention of a stage in one piece, and collectives whose time they know.
+#: Requirements of bounds: attention of a stage in one group, and collectives with known times.
 _TOGETHER = (
     "layout.attention_groups=idle", "layout.kv_placement=spread",
     "experts.all_to_all_traffic=as_all_reduce", "experts.replicated_tokens=exchanged",
@@ -50,7 +50,7 @@ def _question(model: str, chip: str, context: float, preset: str, changes: tuple
 
 
 def _try_everything(setup: Setup, sizes: Array, batches: Array, layouts: Layouts, new_tokens: int) -> Array:
-    """Every depth, variant and cut of every pair (an open grid: sizes down, batches across)."""
+    """Try every depth, variant and cut of every pair (an open grid: sizes down, batches across)."""
     best = np.full((sizes.size, batches.size), np.inf)
     size, batch = np.broadcast_arrays(sizes, batches)
     for depth in layouts.depths(setup.model, setup.assumptions, sizes, batches):
@@ -77,7 +77,7 @@ def _check(setup: Setup, sizes: Array, batches: Array, layouts: Layouts, new_tok
     rows, columns = sizes[:, None], batches[None, :]
     assert Search(setup, rows, columns, layouts).tabled == tabled
     expected = _try_everything(setup, rows, columns, layouts, new_tokens)
-    # Limits a hair above, at, and below the truth, and none at all.
+    # Limits slightly above, at, and below the truth, and no limit.
     factors = np.resize([1 + 1e-9, 1.0, 0.9, 3.0, 10.0], expected.shape)
     fast = float(np.quantile(expected[np.isfinite(expected)], 0.2)) if np.isfinite(expected).any() else 1.0
     for ceiling in (
@@ -101,7 +101,7 @@ def test_a_large_grid(
 
 
 def test_a_large_grid_of_whole_layouts() -> None:
-    # Groups with caches of their own leave no bound to tabulate.
+    # Groups with separate caches have no tabulated bound.
     setup = _question("llama_3_8b", "h100_sxm", 1000.0, "deployable", _TOGETHER)
     grid = whole_grid(1.0, pipeline=True, largest=300)
     batches = np.arange(1.0, 140.0)
@@ -159,7 +159,7 @@ def test_less_memory_for_the_model_where_some_is_taken() -> None:
         assert bool(np.isfinite(found.seconds[0])) is fits
 
 
-# Rounds of speculation: those of services, whoever searches for them
+# Speculation rounds: those of services, for every search
 
 PROPOSALS = {
     "draft": Speculation.of("draft", 0.7, 4, model=catalog.model("qwen3_0_6b")),
@@ -174,7 +174,7 @@ PLACEMENTS = ("serving.draft_placement=own_layout", "serving.draft_placement=att
 @pytest.mark.parametrize("placement", PLACEMENTS)
 @pytest.mark.parametrize("preset", ["profiles/hopper", "deployable", "paper"])
 def test_a_frontier_has_the_rounds_and_the_memory_of_services(preset: str, placement: str, proposer: str) -> None:
-    """On a pinned layout: the frontier's time per token, and its largest batch, are those of services."""
+    """For a fixed layout, the frontier's time per token and largest batch equal those of services."""
     speculation = PROPOSALS[proposer]
     setup = _question("deepseek_v3", "h200_sxm", 2250.0, preset, (placement, "capacity.draft=true"))
     pins = Pins(tp=4, dp=4, pp=1, ep=16) if setup.assumptions.layout.attention_groups != "idle" else Pins(tp=16, ep=16)
@@ -196,7 +196,7 @@ def test_a_frontier_has_the_rounds_and_the_memory_of_services(preset: str, place
 @pytest.mark.parametrize("placement", PLACEMENTS)
 @pytest.mark.parametrize("preset", ["paper", "deployable"])
 def test_rounds_are_searched_like_steps(preset: str, placement: str, proposer: str) -> None:
-    """Every layout of a grid, with bounds where they hold: no layout has a quicker token."""
+    """Try every layout of a grid, with valid bounds: no layout has a faster token."""
     speculation = PROPOSALS[proposer]
     setup = _question("deepseek_v3", "h200_sxm", 1000.0, preset, (placement,))
     layouts = WholeLayouts(pipeline=False)

@@ -33,7 +33,7 @@ def test_the_numbers_that_made_a_curve_are_found_again(slow: float, top: float, 
 
 
 def test_no_other_numbers_fit_better() -> None:
-    """Against the published code's way: all unknowns at a time, by L-BFGS-B."""
+    """Compare with the published code's method: all unknowns together, by L-BFGS-B."""
     rng = np.random.default_rng(0)
     speeds = np.linspace(5.0, 95.0, 60)
     dollars = pareto.summarised_cost(speeds, 0.3, 100.0, 1.2) * np.exp(0.1 * rng.standard_normal(60))

@@ -1,4 +1,4 @@
-"""Closed forms of a closed loop beside the same loop played step by step, over some of the benchmark's grid."""
+"""The analytical closed loop compared with the same loop simulated step by step, over part of the benchmark's grid."""
 
 from __future__ import annotations
 
@@ -26,17 +26,20 @@ def _case(model: str, isl: int, osl: int, clients: int, spread: float, *, prefil
 @pytest.mark.parametrize(("isl", "osl"), [(1000, 1000), (8000, 1000)])
 @pytest.mark.parametrize("model", MODELS)
 def test_mixed_steps_of_unequal_requests_are_the_steady_state(model: str, isl: int, osl: int, clients: int) -> None:
-    """Lengths of InferenceX's kind, prompts beside decoding for up to 60 % of the time."""
+    """Lengths like InferenceX's; up to 60% of the time, steps contain prompts."""
     case = _case(model, isl, osl, clients, 0.22)
     if case.prefill_share > 0.6:
         pytest.skip("prompts take most of the time: such loops are played")
     assert abs(math.log(case.tpot)) < 0.05
-    # The closed form waits for half a running step; who follows at the end of a step does not.
+    # The analytical model waits for half a running step; a request that follows at the end of a step does not.
     assert abs(math.log(case.ttft)) < 0.4
 
 
 def test_equal_requests_are_not() -> None:
-    """They march in step: the closed form lets each meet single prompts, and is not used for them."""
+    """Equal requests stay synchronous.
+
+    The analytical model would give each of them single prompts, so it is not used for them.
+    """
     case = _case("llama_3_8b", 8000, 1000, 64, 0.0, prefill_first=True)
     assert case.tpot > 1.1
     assert case.ttft < 0.5

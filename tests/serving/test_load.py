@@ -1,21 +1,21 @@
-"""A service under load: what grows with it, saturation, promises kept, and the simulation as a second oracle.
+"""A service under load: growth, saturation, SLOs, and the simulation as a second oracle.
 
-Closed forms over the simulation, as measured over the configurations below at 30, 60 and 80 % of capacity: mean TPOT,
-mean TTFT and number in flight of mixtures of experts within 1 %; of dense models within 3 % up to 60 %, and up to +6 %
-at 80 %, where prompts that share a step make fewer bunches than are counted. At the number in flight of the simulation
-the steady states have its TPOT within 1 %, its rate and its TTFT within 3 %.
+Analytical over simulated values, measured over the configurations below at 30%, 60% and 80% of capacity: mean TPOT,
+mean TTFT and concurrency of mixtures of experts are within 1%. Dense models are within 3% up to 60%, and up to +6% at
+80%, where prompts that share a step form fewer bunches than the model assumes. At the concurrency of the simulation,
+the steady states have its TPOT within 1%, and its rate and TTFT within 3%.
 
-Under profiles/servers, whose hosts launch short prompts for longer than chips read them and prepare steps ahead, for
-prompts of 200 to 8000 tokens and answers of 200 and 500 of Llama 3.1 70B and gpt-oss 120b at 30 and 60 %: mean TPOT
-from -1 to +9 %, mean TTFT from -5 to +13 %, the latter where prompts of 4000 and 8000 tokens take more than half of the
-time. Of gpt-oss 120b with prompts of 600 to 2000 tokens at 30 % the mean TPOT is up to 21 % too long: steps with
-prompts last as long as the host launches them, several times those without, so that more prompts share them than if
-they came to all steps alike.
+Under profiles/servers, CPU launches of short prompts take longer than GPU work, and steps are prepared ahead. The
+cases are Llama 3.1 70B and gpt-oss 120b with prompts of 200 to 8000 tokens and outputs of 200 and 500, at 30% and 60%.
+Mean TPOT is from -1% to +9%, and mean TTFT from -5% to +13%. The largest TTFT errors are where prompts of 4000 and 8000
+tokens take more than half of the time. For gpt-oss 120b with prompts of 600 to 2000 tokens at 30%, the mean TPOT is up
+to 21% too long. Steps with prompts last as long as their launch, several times those without. More prompts therefore
+share them than with even arrivals over steps.
 
-They are weak where more prompts come than the tokens of a step allow while there are slots for thousands of requests
-(capacity a tenth too high), where prompts of several chunks take most of the time (TTFT half too long), under bursts
-(TTFT a third too short: gamma-distributed gaps bunch more on short times than two moments say), and for answers of some
-ten tokens (TTFT twice too long). The last tests hold them to the latter.
+The analytical model is weak in four cases. With slots for thousands of requests, more prompts arrive than a step's
+tokens allow (capacity a tenth too high). Prompts of several chunks take most of the time (TTFT half too long). Arrivals
+are bursty (TTFT a third too short: gamma-distributed gaps bunch more on short times than two moments imply). Outputs
+have about ten tokens (TTFT twice too long). The last tests check the last case.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def test_more_load_is_never_better_for_users(name: str, pair: list[float], scv: 
     assert less.waiting <= more.waiting + 1e-9
     for statistic in ("mean", "p50", "p90", "p99"):
         assert less.tpot_seconds[statistic] <= more.tpot_seconds[statistic] * (1.0 + 1e-9)
-        # Percentiles of the TTFT are those of a few hundred representatives.
+        # Percentiles of the TTFT come from a few hundred representatives.
         assert less.ttft_seconds[statistic] <= more.ttft_seconds[statistic] * 1.03
 
 
@@ -114,13 +114,13 @@ def test_an_empty_service_is_that_of_a_single_request() -> None:
     found = loaded(one, 1e-6)
     assert found.ttft_seconds["p99"] == pytest.approx(one.prefill_seconds)
     assert found.tpot_seconds["p99"] == pytest.approx(float(one.states.tpot_seconds[0]))
-    # Little's law, alone in the house.
+    # Little's law for a single request.
     alone = one.prefill_seconds + one.requests.decode_steps * float(one.states.tpot_seconds[0])
     assert found.in_flight == pytest.approx(1e-6 * alone, rel=1e-3)
 
 
 def test_littles_law_under_load() -> None:
-    """In flight = rate x (TTFT without the wait for a slot + all steps), within what interpolation leaves."""
+    """The concurrency is the rate x (TTFT without the wait for a slot + all steps), within interpolation errors."""
     for name in ("short", "experts", "cached"):
         one, share = service(name), 0.6
         found = at(one, share)
@@ -154,10 +154,10 @@ def test_the_share_that_keeps_promises(name: str, share: float, first: float, ea
     ttft, tpot = found.ttft_seconds["p50"] * 10.0**first, max(found.tpot_seconds["p50"], 1e-6) * 10.0**each
     both = slo_met_share(one, rate, ttft_seconds=ttft, tpot_seconds=tpot)
     alone = [slo_met_share(one, rate, ttft_seconds=ttft), slo_met_share(one, rate, tpot_seconds=tpot)]
-    # Some states stand for all, and not for the same ones where some do not count.
+    # Sampled states represent all, and the sample differs if some states are excluded.
     assert 0.0 <= both <= min(*alone, 1.0) + 1e-3
     assert max(alone) <= 1.0 + 1e-12
-    # Looser promises are kept more often, and so are those of an emptier service.
+    # Looser SLOs are met more often, and so are those of a service with less load.
     assert both <= slo_met_share(one, rate, ttft_seconds=2 * ttft, tpot_seconds=2 * tpot) + 1e-12
     assert both <= slo_met_share(one, rate / 2.0, ttft_seconds=ttft, tpot_seconds=tpot) + 0.03
 
@@ -211,15 +211,16 @@ CONFIGURATIONS = {
     "cached": lambda: service_of(isl="2000", osl="200", cached=1500.0),
     "long prompts": lambda: service_of(isl="16000", osl="200"),
 }
-#: Slack beside the confidence of the simulation, in mean TPOT, mean TTFT and number in flight; the last has none.
+#: Slack in addition to the confidence of the simulation, in mean TPOT, mean TTFT and concurrency; the last has no
+#: confidence.
 USUAL = (0.02, 0.03, 0.05)
 WEAKER = {
-    # Prompts that share a step make fewer bunches than those that are read one by one.
+    # Prompts that share a step form fewer bunches than prompts in separate steps.
     "dense": (0.02, 0.03, 0.07),
-    # Prompts of two chunks that take a third to a half of the time come in bunches, which is a rule of thumb here.
+    # Prompts of two chunks that need a third to a half of the time arrive in bunches, which the model approximates.
     "long prompts": (0.05, 0.17, 0.15),
-    # Long prompts take longer than in proportion, which the prefill of the mean prompt does not know.
-    # So is what they save beside decoding.
+    # Long prompts take longer than in proportion, which the prefill of the mean prompt omits. Their saving in mixed
+    # steps also differs.
     "varied lengths": (0.04, 0.1, 0.07),
 }
 
@@ -253,20 +254,20 @@ FITTED = {
 }
 
 
-#: Prompts of nearly a step's whole budget take turns; the simulation begins the next one in what is left. That grows
-#: with the share of the time that prefill takes, 53 % at the load of 60 %: 8 % of the TTFT, as without a prefill_factor
-#: where prefill takes as much.
+#: Prompts near a step's full budget take turns; the simulation starts the next one in the remaining budget. The error
+#: grows with the share of prefill time, 53% at the load of 60%: 8% of the TTFT, as without a prefill_factor at equal
+#: prefill time.
 TURNS = {("long", 0.6): (0.07, 0.1), ("long", 0.8): (0.15, 0.25)}
 
 
 @pytest.mark.parametrize("share", [0.3, 0.6, 0.8])
 @pytest.mark.parametrize("name", FITTED)
 def test_means_under_a_fitted_profile_are_those_of_the_simulation(name: str, share: float) -> None:
-    """Hosts that launch short prompts for longer than chips read them, and prepare steps ahead."""
+    """CPU launches of short prompts take longer than GPU work, and steps are prepared ahead."""
     one = FITTED[name]()
     assert one.setup.assumptions.host.launch > 0.0
     expected = at(one, share)
-    # Where thousands are in flight it takes as many until they are.
+    # With thousands of concurrent requests, the run must be long enough to reach them.
     count = max(12_000, min(10 * round(expected.in_flight), 40_000))
     found = rehearse(one, expected.requests_per_second, count=count, seed=1).summary()
     tpot, ttft = TURNS.get((name, share), (0.07, 0.05))
@@ -276,7 +277,7 @@ def test_means_under_a_fitted_profile_are_those_of_the_simulation(name: str, sha
 
 @pytest.mark.parametrize("scv", [0.25, 4.0])
 def test_bursts_and_clocks_against_the_simulation(scv: float) -> None:
-    """TPOT and number in flight as above; of the TTFT the half of what bursts add, at least, and no more than all."""
+    """TPOT and concurrency as above; the TTFT has at least half of the effect of bursts, and at most all of it."""
     one = service("short")
     expected, poisson = at(one, 0.7, scv), at(one, 0.7)
     trace = rehearse(one, expected.requests_per_second, arrivals=Gamma(scv), count=20_000, seed=2)
@@ -313,22 +314,22 @@ def test_a_saturated_service_in_the_simulation() -> None:
     rate = 1.3 * one.most_requests_per_second
     simulated, expected = rehearsing(one, 8_000), loaded(one, rate)
     trace = rehearse(one, rate, count=8_000, simulated=replace(simulated, cache=None))
-    # Twelve times as many as there are slots: the beginning and the end weigh little.
+    # Twelve times the number of slots, so that the start and the end have little weight.
     assert trace.requests_per_second == pytest.approx(expected.completed_per_second, rel=0.03)
     assert trace.tpot.mean() == pytest.approx(expected.tpot_seconds["mean"], rel=0.03)
     assert trace.backlog > 500
-    # Closed forms know full slots; that memory runs out now and then takes some per cent of them.
+    # The analytical model includes full slots; occasional preemptions cost some percent of the rate.
     remembering = rehearse(one, rate, count=8_000, simulated=simulated)
     assert remembering.preemptions > 0
     assert 0.94 < remembering.requests_per_second / expected.completed_per_second < 1.0
 
 
 def test_prompts_share_steps_in_both() -> None:
-    """Many short prompts of a mixture of experts: one after the other they would take several times as long."""
+    """Many short prompts of a mixture of experts would take several times as long one after the other."""
     one = service_of("qwen3_30b_a3b", isl="128", osl="32")
     simulated, prompts = server(one, np.array([128])), np.array([1.0, 4.0, 16.0])
     shares = [simulated.times.together(round(128 * count), round(128 * count)) / count for count in prompts]
-    # Hosts launch nothing here, so that chips work all the time.
+    # Hosts launch no kernels here, so chips work all the time.
     np.testing.assert_allclose(shares, one.shared_prefill_seconds(prompts), rtol=0.01)
     assert shares[2] < 0.5 * one.prefill_busy_seconds
     expected = at(one, 0.6)
@@ -359,7 +360,7 @@ def test_what_prompts_take_beyond_their_operators_counts_once_in_both() -> None:
         for factor in (1.0, 1.5)
     )
     assert longer.prefill_busy_seconds == pytest.approx(1.5 * plain.prefill_busy_seconds)
-    # Neither the share of it that prompts of one step take, nor what decoding beside them saves, grows with it.
+    # Neither the share of prompts in one step nor the saving of mixed steps grows with it.
     prompts = np.array([1.0, 2.0, 4.0])
     np.testing.assert_allclose(longer.shared_prefill_seconds(prompts), 1.5 * plain.shared_prefill_seconds(prompts))
     first, second = (server(one, np.array([2000])) for one in (plain, longer))
@@ -370,7 +371,7 @@ def test_what_prompts_take_beyond_their_operators_counts_once_in_both() -> None:
 
 
 def test_groups_step_together_in_both() -> None:
-    """Four groups: a prompt by itself makes the others wait, and takes more than a fourth of what four take."""
+    """With four groups, a prompt alone makes the others wait and takes more than a fourth of the time of four."""
     one = CONFIGURATIONS["experts in groups"]()
     simulated = server(one, np.array([1000]))
     assert simulated.groups == 4
@@ -413,7 +414,7 @@ def test_groups_that_step_together_against_the_simulation(name: str, share: floa
 @pytest.mark.parametrize("share", [0.1, 0.29])
 @pytest.mark.parametrize("name", ["eight groups", "short prompts"])
 def test_groups_that_hold_prompts_back_against_the_simulation(name: str, share: float) -> None:
-    """Prompts are not dealt out evenly: some group has a second one before all have a first."""
+    """The assignment of prompts is uneven: some group has a second prompt before all have a first."""
     one = GROUPS[name](changes=("serving.held_steps=50",))
     assert server(one, np.array([500])).held_steps == 50
     expected = at(one, share)
@@ -432,7 +433,7 @@ def test_groups_that_get_prompts_in_turn_hold_them_back_as_closed_forms_say(shar
 
 
 def test_groups_that_hold_prompts_back_complete_more() -> None:
-    """By hand: a step that reads takes as long for one prompt as for one of each group, but for what all share."""
+    """A prefill step takes the same time for one prompt as for one per group, except for shared work (by hand)."""
     free, held = (GROUPS["eight groups"](changes=(f"serving.held_steps={steps}",)) for steps in (0, 50))
     in_flight = np.array([1.0, 64.0, 512.0])
     slow, quick = (one.at(in_flight) for one in (free, held))

@@ -1,4 +1,4 @@
-"""Where closed forms of a load count, and where it is played."""
+"""The validated range of the analytical load model, and the use of the simulator outside it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_unproven_loads_are_what_requests_saw_and_always_the_same() -> None:
     assert load == simulate_where_needed(service)(rate)
     assert (load.requests_per_second, load.completed_per_second) == (rate, rate)
     assert all(load.tpot_seconds[name] != seconds for name, seconds in closed.tpot_seconds.items())
-    # Another stream of the same requests agrees with it, as far as chance allows.
+    # Another stream of the same requests agrees, within random variation.
     again = simulator.rehearse(service, rate, count=6000, seed=3).summary()
     assert load.tpot_seconds["mean"] == pytest.approx(again["tpot"]["mean"].value, rel=0.1)
     assert load.ttft_seconds["p50"] == pytest.approx(again["ttft"]["p50"].value, rel=0.15)
@@ -111,7 +111,7 @@ def test_groups_that_wait_for_each_other_are_unproven() -> None:
 
 @pytest.mark.parametrize("isl", ["2000", "lognormal:1000:1"])
 def test_percentiles_rise_with_the_load(isl: str) -> None:
-    """All rates have the same random numbers, and memory that runs out makes nothing faster."""
+    """All rates have the same random numbers, and a full memory makes nothing faster."""
     service = replace(service_of(isl=isl, osl="200"), slots=48)
     load, before = simulate_where_needed(service, Gamma(4.0)), None
     for share in (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9):

@@ -1,4 +1,4 @@
-"""Layouts as services: which there are, how many requests fit, and steady states in between."""
+"""Layouts as services: their list, the maximum concurrency, and the steady states below it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REQUESTS = Requests(isl=Length.parse(1000), osl=Length.parse(200))
 
 
 def test_every_layout_of_four_chips() -> None:
-    """Heads 32 and 8, 32 layers: written out by hand; dp is what is left."""
+    """Heads 32 and 8, 32 layers: written out by hand; dp is the remaining factor."""
     plans = offer_of("llama_3_8b", most=4, engine="any").plans
     found = list(
         zip(*(axis.astype(int) for axis in (plans.accelerators, plans.pp, plans.attention_ranks)), strict=True)
@@ -35,7 +35,7 @@ def test_every_layout_of_four_chips() -> None:
     assert set(found) == expected
     assert len(found) == len(expected)
     assert found == sorted(found)
-    # Groups of a dense model are instances of their own in every engine, and stages are for chips without a fast link.
+    # Groups of a dense model are separate instances in every engine, and stages are for chips without a fast link.
     started = offer_of("llama_3_8b", most=4).plans
     assert set(zip(started.accelerators, started.pp, started.attention_ranks, strict=True)) == {
         (size, pp, ranks) for size, pp, ranks in expected if size == ranks and pp == 1
@@ -71,7 +71,7 @@ def test_one_of_them() -> None:
         np.testing.assert_array_equal(one.states.tpot_seconds, found.states.tpot_seconds[index])
         again = steady(found.setup, replace(one.plans, batch=one.states.batch), found.requests)
         np.testing.assert_allclose(one.states.ttft_seconds, again.ttft_seconds)
-        # Where memory is full, prompts are read again.
+        # With a full memory, prompts are recomputed.
         assert (one.states.requests_per_second <= again.requests_per_second * (1.0 + 1e-9)).all()
         room = one.states.batch < 0.8 * one.most_in_flight
         np.testing.assert_allclose(one.states.requests_per_second[room], again.requests_per_second[room])
@@ -153,12 +153,12 @@ def test_a_pinned_layout_is_the_only_one() -> None:
     assert found.service(0).accelerators == 8
 
 
-#: Engines that keep room free for whole answers, for some of them, and for none.
+#: Engines that reserve memory for full outputs, for part of them, and for none.
 ENGINES = ("trtllm", "sglang", "vllm")
 
 
 def _held(setup: Setup, plans: Plans, context: float) -> float:
-    """Cache of one request of so many tokens [B]."""
+    """Return the cache of one request with a given context [B]."""
     needed = replace(setup, context=context, spread=0.0).memory(replace(plans, batch=np.ones(1)))
     return float(np.ravel(needed.kv_bytes)[0])
 
@@ -167,7 +167,7 @@ def _held(setup: Setup, plans: Plans, context: float) -> float:
     ("engine", "own", "others"), [("trtllm", 1.0, 1.0), ("sglang", 1.0, 0.098), ("vllm", 0.0, 0.0)]
 )
 def test_engines_let_in_whom_they_keep_room_for(engine: str, own: float, others: float) -> None:
-    """Prompts of 32,000 tokens and answers of 16,000: the last one finds all others at 40,000 on average."""
+    """With prompts of 32,000 tokens and outputs of 16,000, the last request finds the others at 40,000 on average."""
     service = service_of("llama_3_8b", "32000", "16000", engine=engine)
     setup, plans = service.setup, replace(service.plans, batch=np.ones(1))
     needed = setup.memory(replace(plans, batch=np.array([float(service.slots)])))
@@ -177,7 +177,7 @@ def test_engines_let_in_whom_they_keep_room_for(engine: str, own: float, others:
     last = prompt + own * (whole - prompt)
     assert service.slots == min(int(room / mean), 1 + int((room - last) / other))
     if engine == "trtllm":
-        # Whole answers side by side.
+        # Full outputs at the same time.
         assert service.slots == int(room / whole) < int(room / mean)
 
 
@@ -201,7 +201,7 @@ def test_more_memory_never_holds_fewer_and_no_rule_more_than_fit(
     )
     held, holds = (float(slots_of(some, service.plans)[0]) for some in (small, large))
     assert held <= holds
-    # Where nothing is known of answers, memory alone decides.
+    # Without known outputs, memory alone decides.
     assert held <= float(slots_of(replace(small, spread=0.0), service.plans)[0])
 
 

@@ -1,4 +1,4 @@
-"""Requests in flight where memory is full, held against the server that is played."""
+"""Concurrency with a full memory, compared with the simulated server."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tests.reading import tables
 def _service(
     slots: int, isl: str, osl: str, *, engine: str = "vllm", shared: float = 0.0, model: str = "llama_3_8b"
 ) -> Service:
-    """On one chip whose memory holds so many requests of the mean context, and a third of another."""
+    """Return a chip whose memory holds a number of requests of the mean context, and a third of another."""
     requests = Requests(isl=Length.parse(isl), osl=Length.parse(osl), shared_prefix=shared)
 
     memory, most = 4e11, float(slots)
     for _ in range(4):
-        # What an engine sets aside follows from the memory.
+        # The reserve of an engine follows from the memory.
         service = asking.offer(
             model,
             "h100_sxm",
@@ -44,7 +44,9 @@ def _service(
 
 
 def _completed(service: Service, rounds: int = 20) -> float:
-    """By a server to which a third more comes than is said that it completes, over some rounds of all slots [1/s]."""
+    """Return the rate of a server at a third more load than its predicted capacity, over some rounds of all slots
+    [1/s].
+    """
     lengths = service.requests
     stream = arrivals.draw(
         max(1500, rounds * service.slots),
@@ -58,7 +60,7 @@ def _completed(service: Service, rounds: int = 20) -> float:
     return simulator.play(service, simulated, replace(stream, isl=isl), warm_up=0.3, cool_down=0.1).requests_per_second
 
 
-#: Long prompts, long answers, short ones, and lengths that differ; slots.
+#: Long prompts, long outputs, short ones, and varying lengths; slots.
 FULL: dict[str, list[Any]] = tables(Path(__file__))["FULL"]
 
 
@@ -73,10 +75,10 @@ def test_a_server_whose_memory_is_full_completes_what_is_said(isl: str, osl: str
 
 @pytest.mark.parametrize("model", ["gpt_oss_20b", "qwen3_32b"])
 def test_what_is_read_again_counts_whatever_the_model(model: str) -> None:
-    """Answers that are long beside prompts, of one length: all slots would complete 7 to 10 % more."""
+    """Long outputs compared with prompts, of one length: all slots would complete 7% to 10% more."""
     service = _service(80, "500", "2000", model=model)
     assert abs(service.most_requests_per_second / _completed(service, rounds=40) - 1.0) <= 0.03
-    # Some fewer in flight complete more: nothing of them is read again.
+    # A slightly lower concurrency completes more, because nothing is recomputed.
     rates = service.states.requests_per_second
     assert rates[-1] < rates.max()
 
@@ -92,5 +94,5 @@ def test_engines_that_keep_room_free_complete_what_is_said(engine: str) -> None:
     service = _service(20, "3000", "1000", engine=engine)
     assert 0.93 <= service.most_requests_per_second / _completed(service) <= 1.035
     if engine == "trtllm":
-        # Nobody is sent back.
+        # No request is preempted.
         assert service.most_in_flight == service.slots

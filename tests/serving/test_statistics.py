@@ -1,4 +1,4 @@
-"""Mean and percentiles of times, any of them."""
+"""Mean and percentiles of arbitrary times."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_percentiles_ascend(times: np.ndarray, one: float, other: float) -> None
 
 
 def test_of_a_mixture_by_hand() -> None:
-    """Half of all at 10 s, three tenths at 20 s, the rest at 30 s."""
+    """Half of the times are 10 s, three tenths 20 s, and the rest 30 s."""
     known = of_mixture(np.array([10.0, 20.0, 30.0]), np.array([5.0, 3.0, 2.0]))
     assert [known[name] for name in ("mean", "p1", "p50", "p75", "p80", "p95")] == [17.0, 10.0, 10.0, 20.0, 20.0, 30.0]
 

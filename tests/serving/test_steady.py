@@ -1,4 +1,4 @@
-"""Steady states: identities that hold whatever the model, limits known by hand, and what grows with what."""
+"""Steady states: identities for every model, limits known by hand, and monotonicity."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def test_littles_law_and_a_busy_machine(
     found, _ = state(model, layout, batch, asked, chunk)
     cycle = found.ttft_seconds + asked.decode_steps * found.tpot_seconds
     np.testing.assert_allclose(found.concurrency, found.requests_per_second * cycle, rtol=1e-9)
-    # Prefill and decode steps together take no more than all of the time.
+    # Prefill and decode steps together need at most all of the time.
     decoding = found.requests_per_second * asked.decode_steps * found.decode_seconds / found.batch
     assert (found.prefill_share + decoding <= 1.0 + 1e-9).all()
-    # Prompts that share steps take less than one by itself.
+    # Prompts that share steps take less time than one alone.
     assert (found.prefill_share <= found.requests_per_second * found.prefill.busy_seconds * (1.0 + 1e-9)).all()
     assert (found.concurrency >= found.batch * (1.0 - 1e-9)).all() or asked.decode_steps < 10
     parts = found.prefill.seconds + found.queue_seconds + found.running_seconds
@@ -76,14 +76,14 @@ def test_more_in_flight_is_slower_for_each_and_quicker_for_all(
 ) -> None:
     batches = np.geomspace(1.0, 4096.0, 25)
     found, _ = state(model, layout, batches, requests(isl, osl), chunk)
-    # Groups that begin to hold prompts back may have a shorter queue than before.
+    # Groups that start to delay prefill may have a shorter queue than before.
     free, _ = state(model, layout, batches, requests(isl, osl), chunk, "serving.held_steps=0")
-    # What steps that decode and read prompts save changes with the batch at once where messages or bounds change; the
-    # work of short prompts that share a step is read between counts.
+    # The saving of mixed steps jumps with the batch where messages or bounds change. The work of short prompts in one
+    # step is interpolated between counts.
     slack = 0.05 if chunk == WHOLE and layout[0] == layout[1] else 0.1
     for ascending in (found.tpot_seconds, found.requests_per_second, free.tpot_seconds, free.ttft_seconds):
         assert (np.diff(ascending) >= -slack * ascending[:-1]).all()
-    # States between two are read by the number in flight, also where groups begin to hold prompts back.
+    # States are interpolated by concurrency, also where groups start to delay prefill.
     for some in (found, free):
         assert (np.diff(some.concurrency) >= -0.15 * some.concurrency[..., :-1]).all()
 
@@ -94,7 +94,7 @@ def test_more_in_flight_is_slower_for_each_and_quicker_for_all(
 def test_longer_prompts_take_longer(
     model: str, layout: tuple[int, int, int, int], lengths: list[int], batch: float, chunk: str
 ) -> None:
-    # The cache that decode steps read is held fixed: only what prompts cost changes.
+    # The cache reads of decode steps are fixed, so only the cost of prompts changes.
     short, long = (
         steady(setup(model, 2_000.0, chunk), plans(layout, batch), requests(isl, 200)) for isl in sorted(lengths)
     )
@@ -124,7 +124,7 @@ def test_chunks_read_weights_and_cache_again(model: str, isl: int) -> None:
     assert whole.chunks == 1
     assert parts.chunks == -(-isl // 2048)
     assert (parts.seconds >= whole.seconds * (1.0 - 1e-9)).all()
-    # Not by much where arithmetic binds: with many experts chunks of this size are too short for that.
+    # The difference is small if arithmetic is the limit; with many experts, chunks of this size are too short for that.
     if model == "llama_3_8b" and isl > 8192:
         assert (parts.seconds <= 1.3 * whole.seconds).all()
 
@@ -143,7 +143,7 @@ def test_groups_and_stages_work_on_prompts_of_their_own() -> None:
     # Two groups of two: a prompt is as long as on two chips but for the feed-forward part, which all four share.
     assert groups.busy_seconds == groups.seconds
     assert groups.seconds < alone.seconds
-    # With a prompt for each group nobody waits.
+    # With a prompt for each group there is no wait.
     assert groups.seconds / 2 < groups.full_seconds < groups.seconds
     assert alone.full_seconds == alone.busy_seconds == alone.seconds
     staged = prefill(asked, plans((4, 2, 2, 1)), 4_000)
@@ -164,7 +164,7 @@ def test_a_single_request_waits_for_nobody(chunk: str) -> None:
 
 
 def test_a_step_with_prefill_between_others() -> None:
-    """T(B) + (B - 1) / steps x P, by hand."""
+    """The mean is T(B) + (B - 1) / steps x P (by hand)."""
     asked = requests(1_000, 201)
     found, some = state("llama_3_8b", (1, 1, 1, 1), 41.0, asked, WHOLE)
     step = fastest_cut(setup("llama_3_8b", asked.mean_context, WHOLE), some)
@@ -184,11 +184,11 @@ def test_prompts_that_pause_decoding_wait_as_in_m_g_1(scv: float) -> None:
 
 
 def test_prompts_that_ride_along_are_served_through_gates() -> None:
-    """Against steps played one by one: each serves who came during the one before."""
+    """Compare with steps simulated one by one: each serves the requests that arrived during the previous one."""
     asked = requests(1_000, 500)
     found, _ = state("llama_3_8b", (1, 1, 1, 1), 100.0, asked, "serving.prefill_chunk=8192")
     decode = float(found.decode_seconds[0])
-    # What a prompt adds to a step that decodes: less than it takes alone, as both read the weights together.
+    # Additional time of a prompt in a decode step: less than alone, as both share the read of the weights.
     alone = (float(found.tpot_seconds[0]) - decode) * 499 / 99
     assert alone < float(found.prefill.busy_seconds[0])
     share = 99 * alone / (499 * float(found.tpot_seconds[0]))
@@ -212,7 +212,7 @@ def test_answers_of_one_token_need_prefill_only() -> None:
     assert (found.tpot_seconds == 0.0).all()
     np.testing.assert_allclose(found.requests_per_second, np.full(3, 1.0 / found.prefill.busy_seconds), rtol=1e-9)
     assert np.isinf(found.tokens_per_second).all()
-    # Without a limit all that come are read together.
+    # Without a limit, all waiting prompts are processed together.
     together, _ = state("llama_3_8b", (1, 1, 1, 1), np.array([1.0, 2.0, 50.0]), asked, WHOLE)
     assert (np.diff(together.requests_per_second) >= 0.0).all()
     assert together.requests_per_second[-1] > found.requests_per_second[-1]
@@ -238,31 +238,31 @@ def test_the_host_makes_tokens_of_what_is_cached_too() -> None:
 
 
 def test_decoding_goes_on_while_the_host_launches_a_prompt() -> None:
-    """80 us for each kernel: a short prompt by itself waits for the host, beside decoding only for what is left.
+    """80 us per kernel: a short prompt alone waits for the CPU, and during decode only for the remainder.
 
-    Answers are so long that no two prompts begin in a step.
+    Outputs are so long that no two prompts start in one step.
     """
     asked = requests(600, 2_000)
     slow, _ = state("llama_3_8b", (1, 1, 1, 1), 4.0, asked, "host.launch=80 us")
     fast, _ = state("llama_3_8b", (1, 1, 1, 1), 4.0, asked, "host.launch=0 us")
     assert float(slow.prefill.chip_share[0]) < 0.7
     np.testing.assert_allclose(slow.prefill.chip_share * slow.prefill.seconds, fast.prefill.seconds)
-    # The host launches for longer than chips work on what a prompt adds.
+    # The launch of a prompt takes longer than its work on the chips.
     hidden = slow.prefill.busy_seconds - slow.decode_seconds
     assert hidden > fast.prefill.busy_seconds
     answer = slow.decode_seconds * asked.decode_steps + 3.0 * hidden
     np.testing.assert_allclose(slow.tpot_seconds, answer / asked.decode_steps, rtol=1e-4)
     assert slow.tpot_seconds > fast.tpot_seconds
-    # Prompts that pause decoding hide nothing behind it.
+    # Prompts that pause decode hide no time.
     alone, _ = state("llama_3_8b", (1, 1, 1, 1), 4.0, asked, WHOLE, "host.launch=80 us")
     assert alone.tpot_seconds > slow.tpot_seconds
 
 
 @pytest.mark.parametrize("batch", [40.0, 300.0, 2000.0])
 def test_prompts_that_begin_in_the_same_step_are_launched_once(batch: float) -> None:
-    """As many as chance has it: the longer of one launch and the work of all, over all numbers of them.
+    """Average over all numbers of prompts in a step: the maximum of one launch and the work of all.
 
-    Chips work on all prompts of a step together, which takes less than one after the other.
+    Chips process all prompts of a step together, which takes less time than one after the other.
     """
     asked = requests(100, 200)
     slow, _ = state("llama_3_8b", (1, 1, 1, 1), batch, asked, "host.launch=80 us")
@@ -274,14 +274,14 @@ def test_prompts_that_begin_in_the_same_step_are_launched_once(batch: float) -> 
     counts = np.arange(1.0, 100.0)
     shares = shared_steps(free, plans(), 100.0, 0.0, counts)
     assert shares[-1] < 0.9
-    # Decoding and prompts read the weights together, in every step with any prompt.
+    # Decode and prompts share the read of the weights in every step with a prompt.
     some = plans((1, 1, 1, 1), batch)
     usual = np.full(1, max(mean / -math.expm1(-mean), 1.0))
     saved = float(saved_seconds(free, some, 100.0, 0.0, usual)[0])
     works = working * counts * shares - saved
     assert 0.0 < saved < working
     added = sum(chance * max(waiting, work) for chance, work in zip(chances, works, strict=True))
-    # Work of 6, 8, 9, 11 .. prompts is read between others.
+    # The work of 6, 8, 9, 11 .. prompts is interpolated.
     rel = 1e-6 if batch < 100.0 else 2e-3
     assert float(slow.tpot_seconds[0]) == pytest.approx(float(slow.decode_seconds[0]) + added, rel=rel)
 
@@ -294,8 +294,8 @@ def test_a_slower_host_makes_nothing_quicker(
     asked = requests(isl, osl)
     fast, slow = (state(model, layout, batch, asked, chunk, f"host.launch={us} us")[0] for us in (2, 60))
     assert (slow.tpot_seconds >= fast.tpot_seconds * (1.0 - 1e-9)).all()
-    # Prompts that take nearly as long as a step wait in bunches of other sizes: with answers of a few steps the closed
-    # form of the wait may be some per cent out of order.
+    # Prompts that take nearly as long as a step wait in bunches of other sizes. With outputs of a few steps, the
+    # analytical wait may be off by some percent.
     slack = 1e-9 if osl > 16 else 0.03
     assert (slow.ttft_seconds >= fast.ttft_seconds * (1.0 - slack)).all()
     assert (slow.requests_per_second <= fast.requests_per_second * (1.0 + 1e-9)).all()
@@ -303,7 +303,7 @@ def test_a_slower_host_makes_nothing_quicker(
 
 
 def test_batches_below_one_per_group_leave_groups_without_work() -> None:
-    """Two groups of four: a step for one sequence is as long as one for two but for what both groups share."""
+    """With two groups of four, a step for one sequence is as long as one for two, except for shared work."""
     one, two, three, four = (
         steady(setup(), plans((8, 4, 1, 1), batch), requests()).decode_seconds for batch in (1.0, 2.0, 3.0, 4.0)
     )

@@ -1,4 +1,6 @@
-"""Percentiles of streams of requests beside the same streams played one by one, over some of the benchmark's grid."""
+"""Percentiles of request streams compared with the same streams simulated one by one, over part of the benchmark's
+grid.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +34,13 @@ def test_what_is_proven_is_what_requests_see(
     case = _case(model, lengths, spread, filled, waits=waits)
     assert case.proven
     assert case.worst < 0.15
-    # Percentiles of the TTFT go by whole steps where prompts are short.
+    # With short prompts, percentiles of the TTFT are multiples of steps.
     assert case.close["tpot"] and case.close["e2e"]
 
 
 @pytest.mark.parametrize("spread", ["lognormal 0.8", "lognormal 1.2"])
 def test_what_is_not_proven_is_near(spread: str) -> None:
-    """Good enough to rank by."""
+    """The errors are small enough to rank deployments."""
     case = _case("llama_3_8b", (2000, 500), spread, 0.4)
     assert not case.proven
     assert case.worst < 0.3
@@ -70,13 +72,13 @@ def test_more_spread_of_prompts_is_never_a_shorter_tail(filled: float, mean: str
     services = [offered(isl=text) for text in (mean, f"lognormal:{mean}:0.4", f"lognormal:{mean}:0.8")]
     rate = filled * min(one.most_requests_per_second for one in services)
     times = [loaded(one, rate).ttft_seconds[percentile] for one in services]
-    # Percentiles are those of some thousand requests.
+    # Percentiles come from some thousand requests.
     assert all(less <= 1.02 * more for less, more in itertools.pairwise(times))
 
 
 @pytest.mark.parametrize("waits", [False, True])
 def test_alone_a_percentile_is_that_of_the_prompt(waits: bool) -> None:
-    """An idle server: the time to read a prompt of that percentile, and its answer."""
+    """On an idle server, the latency is the time to process a prompt of that percentile, and its output."""
     changes = ("serving.prefill_chunk=0",) if waits else ()
     one = offered(isl="lognormal:4000:0.8", osl="lognormal:200:0.5", changes=changes)
     load = loaded(one, 1e-6)

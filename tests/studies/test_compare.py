@@ -1,4 +1,4 @@
-"""Several frontiers side by side."""
+"""Several frontiers in one comparison."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole frontiers of the published code, point by point: Figures 1, 6, 8 and 9 of Erdil (2025), and other chips."""
+"""Full frontiers of the published code, point by point: Figures 1, 6, 8 and 9 of Erdil (2025), and other chips."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Key = tuple[str, bool]
 
 @cache
 def _published(figure: str) -> dict[Key, list[dict[str, str]]]:
-    """Points by series and whether pipelines were tried."""
+    """Return points by series and by the use of pipelines."""
     found: dict[Key, list[dict[str, str]]] = {}
     with (FRONTIERS / f"{figure}.csv").open(encoding="utf-8", newline="") as stream:
         for row in csv.DictReader(stream):
@@ -35,7 +35,7 @@ def _published(figure: str) -> dict[Key, list[dict[str, str]]]:
 
 
 def _check(ours: Curve | Frontier, rows: Sequence[dict[str, str]]) -> None:
-    """All points of the fixture; ours begin with the slowest, theirs with the fastest."""
+    """Compare all points of the fixture; ours start with the slowest, theirs with the fastest."""
     assert len(ours.dollars) == int(rows[0]["points"])
     index = [-1 - int(row["idx"]) for row in rows]
     assert int(rows[0]["idx"]) == 0
@@ -101,7 +101,7 @@ def test_frontiers_on_chips_that_no_figure_shows(
 
 
 def test_figure_1_lower_demand_never_helps_and_caps_never_help() -> None:
-    """At the same speed: the curve with less demand, or with achieved rates, is not cheaper."""
+    """At equal speed, the curve with less demand or with achieved rates is not cheaper."""
     curves = {curve.label: curve for curve in run("paper/figure_1").curves}
 
     def cheapest(label: str, speed: float) -> float:
@@ -127,7 +127,7 @@ def test_figure_2_the_square_root_law_through_the_smallest_model() -> None:
 
 
 def _settings(name: str) -> dict[str, Settings]:
-    """What each series of a scenario asks for, by its label."""
+    """Return the settings of each series of a scenario, by its label."""
     ask = catalog.scenario(f"paper/{name}").ask
     assert isinstance(ask, FrontierAsk)
     return {series.label: series.settings.over(ask.common) for series in ask.series}

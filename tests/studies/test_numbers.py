@@ -1,4 +1,4 @@
-"""Numbers of questions by name."""
+"""Numbers of results by name."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Offers of providers beside the frontiers of the study."""
+"""Offers of providers compared with the frontiers of the study."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _points(**changes: object) -> OfferedPoints:
 
 
 def test_only_offers_that_no_other_beats() -> None:
-    """Against every pair of offers of that day."""
+    """Compare with every pair of offers of that day."""
     that_day = [
         offer
         for offer in known_offers()

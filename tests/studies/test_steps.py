@@ -1,4 +1,4 @@
-"""Steps compared: without a cache, with prefixes that are shared, and what cannot be compared."""
+"""Comparisons of steps: without a cache, with shared prefixes, and rejected inputs."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from tests.reading import tables
 #: Printed cells of each table: rows times columns.
 CELLS = {"table_1": 5 * 2, "table_2": 5 * 2, "table_3": 5 * 4, "table_4": 3 * 2, "table_5": 4 * 4, "table_6": 3 * 4}
 
-#: What the published code gives before rounding: tokens/s, chips or tokens/s, USD per million, chips, sequences,
-#: with as many digits as were kept.
+#: Unrounded results of the published code: tokens/s, chips or tokens/s, USD per million, chips, sequences, with the
+#: stored digits.
 UNROUNDED: dict[str, dict[str, list[str]]] = tables(Path(__file__))["UNROUNDED"]
 
 

@@ -1,4 +1,4 @@
-"""Questions that a user writes as YAML, with and without mistakes."""
+"""User scenarios in YAML, with and without mistakes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_users_scenario_is_answered(write: Write) -> None:
     )
     assert table.why[0] == "Assumptions: profiles/hopper."
     assert any("TPOT is " in note and "the prediction of" in note for note in table.every_note)
-    # Of all points: intervals are no narrower than those of what the points have in common.
+    # Intervals of all points are at least as wide as those of their common properties.
     (points,) = wide.frontier.subjects()
     spread = bounds.ends(points, bounds.STEP)["milliseconds"]
     common = bounds.ends(Instances(wide.frontier.setup, isl=100, osl=20), bounds.STEP)["milliseconds"]
@@ -94,7 +94,7 @@ def test_services_are_what_a_scenario_counts(write: Write) -> None:
         "llama_3_8b", "h100_sxm", requests, max_accelerators=4, weights="fp8", assumptions="profiles/hopper"
     )
     narrow = result.curves[1]
-    # Each engine is a candidate; without delayed prefill, their costs are those of all together.
+    # Each engine is a candidate; without delayed prefill, their costs equal those of all together.
     assert narrow.dollars.tolist() == pytest.approx(service_frontier([Candidate(layouts)]).dollars.tolist(), rel=1e-9)
     table = scenario_table(result)
     assert table.columns == ("series", "speed", "flight")
@@ -307,7 +307,7 @@ def test_mistakes_with_panels(tmp_path: Path, scenarios: str, message: str) -> N
         run(str(both))
 
 
-# What ships
+# Shipped inputs
 
 
 @pytest.mark.parametrize("name", [name for name in catalog.names("scenarios") if name.startswith("examples/")])

@@ -1,4 +1,4 @@
-"""What answers depend on: elasticities against limits in closed form, and steps against the layouts that answer."""
+"""Sensitivities: elasticities against analytical limits, and steps against the selected layouts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from inference_econ.studies.settings import frontier_of, number, with_numbers
 from inference_econ.studies.what_if import Effect, WhatIf, slope, what_if
 from inference_econ.studies.what_if_inputs import chosen, inputs_of, ratios
 
-#: One chip without overheads, whose steps wait for memory alone: short prompts, long answers, no batch to speak of.
+#: One chip without overheads, whose steps only read memory: short prompts, long outputs, a small batch.
 BOUND: dict[str, Any] = {
     "assumptions": "ideal",
     "engine": "any",
@@ -27,7 +27,7 @@ BOUND: dict[str, Any] = {
 }
 
 
-#: One practice: instances that do both, under the profile of the chip.
+#: One recipe: aggregated instances under the profile of the chip.
 TOGETHER: dict[str, Any] = {"assumptions": "profiles/hopper", "arrangement": "aggregated"}
 
 
@@ -45,13 +45,13 @@ def test_memory_bound_decode_is_in_proportion_to_bandwidth_and_price() -> None:
     speed = 0.99 * float(_front(Settings(model="llama_3_8b", hardware="h100_sxm", **BOUND)).tokens_per_second[-1])
     inputs = ["hbm_bandwidth", "price", "peak_bf16", "layers"]
     effects = _effects(what_if("llama_3_8b", "h100_sxm", inputs=inputs, speeds=speed, span=(0.9, 1.1), **BOUND))
-    # A token takes the bytes of weights and cache over the bandwidth: exactly -1 for the deployment that runs.
+    # The time per token is the bytes of weights and cache over the bandwidth: exactly -1 for the selected deployment.
     assert effects["hbm_bandwidth"].held_speed == pytest.approx(1.0, abs=1e-3)
     assert effects["hbm_bandwidth"].held_cost == pytest.approx(-1.0, abs=1e-3)
     assert effects["price"].cost() == pytest.approx(1.0, abs=1e-9)
     assert effects["price"].held_speed == pytest.approx(0.0, abs=1e-9)
     assert effects["peak_bf16"].held_cost == pytest.approx(0.0, abs=1e-3)
-    # Of what is read, the layers are all but the output embedding.
+    # The layers are all reads except the output embedding.
     model = ie.model("llama_3_8b")
     share = 1.0 - model.embedding_parameters / 2 / (model.total_parameters - model.embedding_parameters / 2)
     assert effects["layers"].held_cost == pytest.approx(share, abs=0.01)
@@ -74,7 +74,7 @@ def test_a_single_difference_is_a_step_where_the_slope_over_a_range_is_none() ->
     for value in (3.25e12, 3.35e12):
         front = _front(with_numbers(settings, {"hardware.hbm_bytes_per_second": value}))
         costs.append(float(front.dollars[np.flatnonzero(front.tokens_per_second >= 30)[0]]))
-    # Points of the frontier alone jump by what lies between two of them.
+    # Points of the frontier alone would jump by the distance of two of them.
     jump = math.log(costs[1] / costs[0]) / math.log(3.35 / 3.25)
     assert abs(jump - effect.cost()) > 0.1
     assert -1.0 < effect.cost() < -0.5 > effect.cost_of_layout()
@@ -98,7 +98,7 @@ def test_memory_stops_mattering_where_it_is_enough() -> None:
     )  # fmt: skip
     assert flat.kind == "flat_from"
     assert layout.high < flat.low < flat.high < 1.011 * flat.low
-    # Half a per cent more than with any larger memory, just below it: what is called equal.
+    # Just below it, the cost is half a percent above that of any larger memory, which is reported as equal.
     asked = Settings(model="llama_3_70b", hardware="h100_sxm", weights="fp8", **TOGETHER)
     below, above = (
         LayoutCurves(_front(with_numbers(asked, {"hardware.hbm_bytes": size}))).cheapest(15).dollars
@@ -127,7 +127,7 @@ def test_curves_pass_through_the_frontier() -> None:
 
 
 def test_costs_between_batches_are_those_of_the_batches_between() -> None:
-    """Interpolation against a frontier whose batches lie elsewhere: within 0.5 %."""
+    """Compare interpolation with a frontier whose batches lie elsewhere: within 0.5%."""
     settings = Settings(model="llama_3_70b", hardware="h100_sxm", weights="fp8", tp=8, **TOGETHER)
     curves = LayoutCurves(_front(settings))
     for speed in (30.0, 55.0, 88.0, 110.0):
@@ -148,7 +148,7 @@ def test_promises_leave_out_what_breaks_them() -> None:
     settings["arrangement"] = "aggregated"
     answer = what_if("llama_3_8b", "h100_sxm", **settings)
     effect = answer.effects[0]
-    # Longer prompts are read later: less room to the promise.
+    # Longer prompts take more time, which leaves less slack in the SLO.
     assert isinstance(answer.front, ServiceFrontier)
     assert answer.rooms(effect)["ttft"] < -0.1
     free = what_if("llama_3_8b", "h100_sxm", **{**settings, "ttft": None})
@@ -227,13 +227,13 @@ def test_decode_steps_alone_are_varied_in_whole_instances() -> None:
     effects = _effects(answer)
     assert effects["price"].cost() == pytest.approx(1.0, abs=1e-9)
     assert effects["hbm_bandwidth"].cost() < -0.5 < 0.0 < effects["context"].cost() < effects["layers"].cost()
-    # The least cost of a speed is that of the frontier, but for what lies between two of its batches.
+    # The least cost of a speed is that of the frontier, except for interpolation between two batches.
     asked = Settings(model="llama_3_70b", hardware="h100_sxm", weights="fp8", decode_only=True, context=1000)
     front = frontier_of(asked)
     cheapest = front.cheapest(40.0)
     assert answer.best[0].dollars == pytest.approx(cheapest.dollars_per_million_output_tokens, rel=0.05)
     assert answer.accelerators == cheapest.accelerators == answer.layout["tp"]
-    # A wall: with too little memory for the weights on the instance that answers, another size does.
+    # A hard limit: with too little memory for the weights on the selected instance, the result has another size.
     (memory,) = what_if("llama_3_70b", "h100_sxm", inputs=["hbm_size"], span=(0.1, 1.5), **settings).effects
     assert any(step.kind == "layout" for step in memory.steps)
 
@@ -246,7 +246,7 @@ def test_the_model_of_the_study_is_varied_on_its_grid() -> None:
     assert effects["price"].cost() == pytest.approx(1.0, abs=1e-9)
     assert -1.5 < effects["hbm_bandwidth"].cost() < -0.5
     assert effects["hbm_bandwidth"].held_speed > 0.3
-    # Sizes are no whole numbers: no value of an input is where one takes over from another.
+    # Sizes are real-valued, so no input value switches between layouts.
     assert not any(effect.steps for effect in effects.values())
     assert "context" not in {each.key for each in inputs_of(Settings(model="llama_3_8b", hardware="h100_sxm"))}
 

@@ -1,4 +1,4 @@
-"""Chains of prefill instances beside single ones: work by hand, the ways of one prompt, fleets, what cannot be."""
+"""Chains of prefill instances: hand calculations, comparisons with single instances, fleets, and rejected inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from inference_econ.inputs import Requests
 from tests.asking import pools_of
 
 REQUESTS = Requests(16000, 300)
-#: Prompts as 'prefill' reads them.
+#: Prompts in the steps of 'prefill'.
 ALONE = ("assumptions.serving.prefill_chunk=0", "assumptions.host.handover=0 us")
 
 
@@ -28,7 +28,7 @@ def _pools(chip: str, chains: tuple[int, ...], *changes: str, assumptions: str =
 
 
 def test_without_links_a_chain_is_so_many_times_as_quick_and_as_dear() -> None:
-    """Half the time on twice the chips: what a prompt costs where nobody waits is what it costs on one process."""
+    """On twice the chips, a prompt takes half the time; without queueing its cost equals that on one process."""
     pool = _pools("h100_sxm", (2, 4), assumptions="ideal").prefill
     single, *chained = (np.flatnonzero(pool.processes == number) for number in (1, 2, 4))
     one = next(index for index in single if pool.accelerators[index] == 1)
@@ -46,7 +46,9 @@ def test_without_links_a_chain_is_so_many_times_as_quick_and_as_dear() -> None:
 
 
 def test_a_chain_takes_what_one_prompt_on_several_chips_does() -> None:
-    """The speed-up of 'prefill', and by hand the slower of its parts for the prompts of a stream."""
+    """The speedup for one prompt is that of 'prefill'; for a stream, the slowest process of the chain sets it (by
+    hand).
+    """
     every = _pools("l40s", (4,), *ALONE)
     pool = every.prefill
     (chain,) = np.flatnonzero((pool.processes == 4) & (pool.accelerators == 4))
@@ -77,7 +79,7 @@ def test_a_fleet_of_a_chain_beside_single_instances() -> None:
 
 
 def test_a_slow_link_is_the_busiest() -> None:
-    """By hand: what the last process is handed, 131,072 B per token, takes most of a prompt's time."""
+    """Receiving 131,072 B per token takes most of a prompt's time in the last process (by hand)."""
     every = _pools("l40s", (2,), *ALONE, "hardware.nic_bytes_per_second_one_way=1 GB/s")
     pool = every.prefill
     (chain,) = np.flatnonzero((pool.processes == 2) & (pool.accelerators == 2))

@@ -1,4 +1,4 @@
-"""Disaggregated serving: against aggregated, against trying everything, and against queues whose answer is known."""
+"""Disaggregated serving against aggregated serving, brute force, and queues with a known solution."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def pools(*subject: Any, **asked: Any) -> Pools:
 
 @cache
 def few(isl: float | str = 2000, osl: float = 200, **options: Any) -> Pools:
-    """Few layouts of a small model."""
+    """Return a few layouts of a small model."""
     return pools("llama_3_8b", "h100_sxm", lengths(isl, osl), max_accelerators=4, **options)
 
 
@@ -50,13 +50,13 @@ def chip(**changes: object) -> HardwareSpec:
 
 
 def free(model: str, requests: Requests, largest: float) -> Pools:
-    """Communication takes no time, of caches either."""
+    """Return pools whose communication, KV-cache transfer included, takes no time."""
     assumed = catalog.assumptions("deployable", changes=["network.collectives=free", "per_family={}"])
     return pools(model, "h100_sxm", requests, assumptions=assumed, max_accelerators=largest)
 
 
 def factors(both: Pools) -> Array:
-    """Costs of instances that do both over those of pools, at the speeds of the frontier of pools [1]."""
+    """Return the cost of aggregated instances over that of pools, at the speeds of the pools' frontier [1]."""
     front = asking.apart_frontier(both)
     together = service_frontier([Candidate(both.decode.services)], ends=False)
     speeds = front.tokens_per_second[front.tokens_per_second <= together.tokens_per_second[-1]]
@@ -84,7 +84,7 @@ def test_a_slower_network_is_never_better() -> None:
     ]  # fmt: skip
     speeds = found[-1].tokens_per_second
     costs = [front.dollars_at(speeds) for front in found]
-    # Groups are whole numbers, and the smallest may be 5 % away from the best.
+    # The numbers of instances of a group are integers, and the smallest group may be 5% away from the best.
     assert np.all(costs[0] <= costs[1] * 1.05)
     assert np.all(costs[1] <= costs[2] * 1.05)
     assert costs[2][-1] > 1.5 * costs[0][-1]
@@ -118,16 +118,18 @@ def test_the_slower_side_decides() -> None:
 
 
 def test_deepseeks_own_fleet() -> None:
-    """DeepSeek's report of 2025-03-01 (open-infra-index, day 6), rows D0466, P0024 and P0054 of the measurements.
+    """The predicted cost of DeepSeek's own fleet is within 30% of the published one.
 
-    608 G input tokens of a day, 342 G of them cached, and 168 G output tokens cost 87,072 USD at 2 USD per H800 and
-    hour, at 20 to 22 tokens/s per user and 4,989 tokens of cache on average. That fleet was neither always full nor
-    without speculation: ours is expected within 30 %.
+    Source: DeepSeek's report of 2025-03-01 (open-infra-index, day 6), rows D0466, P0024 and P0054 of the measurements.
+    One day had 608 G input tokens (342 G of them cached) and 168 G output tokens. They cost 87,072 USD at 2 USD per
+    H800-hour, at 20 to 22 tokens/s per user and a mean context of 4,989 tokens. The fleet was not always full, and it
+    used speculative decoding.
 
-    Aggregated, InferenceMAX measured 237 output tokens/s per H200 at 30 tokens/s per user with prompts of 1,024 tokens,
-    and 143 at 19 with 8,192 (inferencemax_aggregated.csv): at 2 USD 2.3 and 3.9 USD per million, 4.5 times that fleet's
-    0.52 and more, on 8 accelerators. Ours may take 160, whose groups hold prompts back until each has one: published
-    pairs of equal hardware differ by 1.3 to 4 (pool_pairs.csv).
+    For aggregated serving, InferenceMAX measured 237 output tokens/s per H200 at 30 tokens/s per user with prompts of
+    1,024 tokens. With 8,192 tokens it measured 143 at 19 (inferencemax_aggregated.csv). At 2 USD these are 2.3 and 3.9
+    USD per million, on 8 accelerators: at least 4.5 times the fleet's 0.52. Our layouts may use 160 accelerators, whose
+    attention-DP groups delay prefill until each has a prompt. Published pairs on equal hardware differ by 1.3 to 4
+    (pool_pairs.csv).
     """
     osl = 4989 / (608 / 168 + 0.5)
     both = pools(
@@ -173,7 +175,7 @@ def test_the_smallest_fleet_is_the_cheapest_of_all(rate: float, targets: Targets
     assert found.prefill_utilization <= FILLED
     price = both.decode.setup.dollars_per_accelerator_hour
     most = round(found.dollars_per_hour / price)
-    # Nothing with fewer chips keeps the promises.
+    # No fleet with fewer chips meets the SLOs.
     for reader, decoder in itertools.product(range(len(both.prefill.services)), range(len(both.decode.services))):
         sizes = int(both.prefill.accelerators[reader]), int(both.decode.accelerators[decoder])
         for count in range(1, (most - 1) // sizes[0] + 1):
@@ -203,7 +205,7 @@ def test_too_much_is_said_to_be_too_much() -> None:
 
 
 def in_line(count: int, rate: float, seconds: Array) -> Array:
-    """Waits of prompts that come at random and are read one after the other by several servers, simulated [s]."""
+    """Simulate the waits of prompts with random arrivals and several servers that process one prompt each [s]."""
     free_at, waits = [0.0] * count, []
     for arrival, work in zip(
         np.cumsum(np.random.default_rng(7).exponential(1 / rate, seconds.size)), seconds, strict=True
@@ -215,7 +217,7 @@ def in_line(count: int, rate: float, seconds: Array) -> Array:
 
 
 def test_prompts_wait_as_in_a_queue_with_several_servers() -> None:
-    """Equal prompts, Poisson arrivals, one line: M/D/c, simulated; the formula is an approximation within 15 %."""
+    """Waits of equal prompts with Poisson arrivals in one queue agree with a simulation of M/D/c within 15%."""
     # No two prompts of 2000 tokens fit a step.
     narrow = catalog.assumptions("deployable", changes=["serving.prefill_chunk=2048"])
     both, count = pools("llama_3_8b", "h100_sxm", lengths(2000, 200), assumptions=narrow, max_accelerators=1), 3
@@ -228,7 +230,7 @@ def test_prompts_wait_as_in_a_queue_with_several_servers() -> None:
 
 
 def test_prompts_that_wait_are_read_together() -> None:
-    """Four prompts of 2000 tokens fit a step of 8192; each takes less than by itself, but all wait for the last."""
+    """Four prompts of 2000 tokens fit a step of 8192. Each takes less than alone, but all wait for the last."""
     both = few()
     rates, pool = load.prefill_rates(both, 0, 0, 2), both.prefill
     alone, shared = float(pool.prefill_seconds[0]), float(pool.prefill_busy_seconds[0])
@@ -292,7 +294,7 @@ def test_a_place_is_waited_for_as_often_and_as_long_as_its_queue_says() -> None:
 
 @pytest.mark.parametrize(("count", "busy", "within"), [(12, 0.8, 0.04), (2, 0.5, 0.07), (2, 0.8, 0.15)])
 def test_a_long_prompt_takes_its_own_time_in_a_prefill_instance(count: int, busy: float, within: float) -> None:
-    """Poisson arrivals, one line, several servers whose work follows the length of each prompt, simulated (M/G/c)."""
+    """Compare with a simulated M/G/c queue: Poisson arrivals, one queue, and work that follows each prompt's length."""
     # No two prompts of 2000 tokens fit a step.
     narrow = catalog.assumptions("deployable", changes=["serving.prefill_chunk=2048"])
     both = pools("llama_3_8b", "h100_sxm", lengths("lognormal:2000:1", 200), assumptions=narrow, max_accelerators=1)
@@ -307,13 +309,13 @@ def test_a_long_prompt_takes_its_own_time_in_a_prefill_instance(count: int, busy
     for share in ("p50", "p90", "p99"):
         simulated = around + float(np.quantile(inside, float(share[1:]) / 100.0))
         assert found[share] == pytest.approx(simulated, rel=within)
-    # A pool is no quicker than its own instances by themselves.
+    # A pool is no faster than its own instances alone.
     assert found["p90"] > around + float(np.quantile(work, 0.9))
 
 
 @pytest.mark.parametrize(("variation", "within"), [(0.5, 0.1), (1.0, 0.25), (2.0, 0.55)])
 def test_a_long_prompt_makes_those_wait_that_share_its_steps(variation: float, within: float) -> None:
-    """Several prompts fit a step, and are read as they came: as the player has it, which is longer than in turns."""
+    """Prompts that share steps in order of arrival wait longer than prompts that take turns, as in the simulator."""
     both = pools("llama_3_8b", "h100_sxm", lengths(f"lognormal:2000:{variation:g}", 200), max_accelerators=1)
     reader, rates = both.prefill.services.service(0), load.prefill_rates(both, 0, 0, 1)
     rate, count = 0.6 * float(rates[-1]), 20_000
@@ -350,7 +352,7 @@ def test_the_line_of_a_search_has_the_times_of_its_fleets() -> None:
         assert seconds[place] + exposed == pytest.approx(found, rel=0.02)
 
 
-# What is said.
+# Notes.
 
 
 def test_aggregated_serving_may_win() -> None:
@@ -388,19 +390,19 @@ def test_in_a_mesh_a_cache_takes_the_links_between_the_chips_of_both_pools() -> 
     )
     wired, pooled = both.transfer, free_of_it.transfer
     senders, receivers = both.prefill.cache_chips[:, None], both.decode.cache_chips[None, :]
-    # Each chip of the larger side has one link of 64 GB/s to a chip that has its part: 1 to 1 takes 1, 2 to 4 takes 4.
+    # Each chip of the larger side has one link of 64 GB/s to the chip with its part: 1 to 1 takes 1, 2 to 4 takes 4.
     links = np.broadcast_to(np.maximum(senders, receivers), wired.seconds.shape)
     assert wired.fast.all()
     assert wired.seconds == pytest.approx(both.bytes_per_prompt / (links * 64e9))
     assert np.all(wired.seconds >= pooled.seconds)
 
 
-# Proposers.
+# Speculation methods.
 
 
 @cache
 def proposing(proposer: ProposerName, draft: str | None = None) -> Pools:
-    """The same few layouts, of which decode pools run rounds."""
+    """Return the same few layouts, with speculative decoding in decode pools."""
     model = None if draft is None else catalog.model(draft)
     return pools(
         "llama_3_8b", "h100_sxm", lengths(2000, 200), max_accelerators=4,
@@ -414,9 +416,9 @@ def test_decode_pools_run_the_rounds_of_a_service_that_speculates() -> None:
     series = rounds(service.setup, service.plans.column(service.states.batch), Speculation.of("ngram", 0.8, 3))
     best = series.best()
     assert both.decode.services.states.decode_seconds == pytest.approx(best.seconds)
-    # 1 + 0.8 + 0.64 + 0.512 tokens of a round that takes hardly longer, alone.
+    # A round gives 1 + 0.8 + 0.64 + 0.512 tokens and barely takes longer alone.
     assert plain.decode.step_seconds[:, 0] / both.decode.step_seconds[:, 0] == pytest.approx(2.952, rel=0.05)
-    # N-grams read no prompts, hold no memory and move nothing.
+    # N-grams prefill no prompts, use no memory and move no data.
     assert both.prefill.prefill_busy_seconds == pytest.approx(plain.prefill.prefill_busy_seconds)
     assert both.bytes_per_prompt == plain.bytes_per_prompt
     assert both.decode.services.slots == pytest.approx(plain.decode.services.slots)

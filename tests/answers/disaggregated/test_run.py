@@ -1,4 +1,4 @@
-"""Runs of a load generator, played through a fleet: against sums by hand, and against the steady state."""
+"""Simulated runs of a load generator on a fleet of pools, against sums by hand and the steady state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STEPS = 199.0
 
 @cache
 def few(*changes: str) -> Pools:
-    """Few layouts of a small model."""
+    """Return a few layouts of a small model."""
     requests = Requests.build({"isl": 2000, "osl": 200}, origin="test")
     assumed = catalog.assumptions("deployable", changes=list(changes))
     return asking.pools("llama_3_8b", "h100_sxm", requests, assumptions=assumed, max_accelerators=4)
@@ -35,13 +35,13 @@ def test_one_request_at_a_time_finds_nobody() -> None:
     found, both = run((1, 1), 1, 5), few()
     assert found.ttft == pytest.approx(float(both.first_token_seconds[0, 0]))
     assert found.tpot == pytest.approx(float(both.decode.step_seconds[0, 0]))
-    # A request's overhead and the rest of its transfer keep nobody else busy.
+    # A request's overhead and the rest of its transfer occupy no instance.
     after = float(both.first_token_seconds[0, 0] - both.prefill.prefill_seconds[0])
     assert found.seconds == pytest.approx(float(np.sum(found.ttft + STEPS * found.tpot)) - 4 * after)
 
 
 def test_the_first_requests_are_read_in_steps_that_are_full() -> None:
-    """By hand: all come at once, and each instance reads its share in one step after the other."""
+    """All requests arrive at once, and each instance processes its share in consecutive full steps (by hand)."""
     both, count = few(), 64
     most = int(both.prefill.waiting_prompts[0, -1])
     each = float(both.prefill.shared_prefill_seconds[0, -1])
@@ -53,7 +53,7 @@ def test_the_first_requests_are_read_in_steps_that_are_full() -> None:
 
 
 def test_more_requests_than_prompts_can_be_read_wait_for_prefill_and_not_for_decode() -> None:
-    """Decode is fed what prefill reads: its speed does not depend on how many requests there are."""
+    """The decode speed follows the prefill throughput, regardless of the number of requests."""
     few_requests, many = run((1, 8), 600, 3000), run((1, 8), 1200, 6000)
     middle = slice(1500, 2000)
     assert np.median(many.tpot[middle]) == pytest.approx(np.median(few_requests.tpot[middle]), rel=0.02)
@@ -73,7 +73,7 @@ def test_a_long_run_is_the_closed_loop_of_the_steady_state() -> None:
 
 
 def test_requests_wait_for_a_place_in_decode() -> None:
-    """With one place for two requests, each waits until the other has ended."""
+    """With one slot for two requests, each waits until the other has ended."""
     both = few()
     slots = int(both.decode.services.slots[0])
     found = run((8, 1), 2 * slots, 6 * slots)
@@ -93,10 +93,10 @@ def test_the_host_of_a_prefill_worker_hands_every_cache_over_to_another_link_dom
         return played(pools, (0, 0), (1, 1), 1, np.full(3, STEPS)).ttft
 
     assert alone(both(handed)) - alone(both()) == pytest.approx(0.02)
-    # Of prompts that are read together, one after the other.
+    # Prompts of one step, one after the other.
     rates = [float(load.prefill_rates(both(*changes), 0, 0, 1)[-1]) for changes in ((), (handed,))]
     assert 1.0 / rates[1] - 1.0 / rates[0] == pytest.approx(0.02)
-    # Inside a link domain chips copy it by themselves.
+    # Inside a link domain, chips copy the cache on their own.
     assert alone(both(handed, domain=2)) == pytest.approx(alone(both(domain=2)))
 
 

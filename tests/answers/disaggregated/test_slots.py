@@ -1,4 +1,4 @@
-"""Requests in flight of decode instances at most: chosen for a promised TPOT, against a simulation and all others."""
+"""The maximum concurrency of decode instances for a TPOT SLO, against a simulation and all other limits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PERCENTILES = ("mean", "p50", "p90")
 
 @cache
 def pools(memory: float = 1.0) -> Pools:
-    """A small model on chips with so many times the HBM."""
+    """Return a small model on chips with a multiple of the HBM."""
     chip = catalog.hardware("l40s", changes=[f"hbm_bytes={memory * catalog.hardware('l40s').hbm_bytes}"])
     requests = Requests.build({"isl": 1000, "osl": 300}, origin="test")
     return asking.pools("llama_3_8b", chip, requests, assumptions="deployable", max_accelerators=1)
@@ -37,7 +37,7 @@ def decoder(memory: float = 1.0) -> load.Decoder:
 
 
 def simulated(decode: load.Decoder, rate: float, count: int) -> tuple[float, float, float]:
-    """Mean and p90 of the time between tokens, and the mean wait for a place: Poisson arrivals, exponential answers."""
+    """Simulate Poisson arrivals and exponential outputs; return mean and p90 TPOT and the mean wait for a slot."""
     chance = np.random.default_rng(3)
     steps = chance.exponential(pools().requests.decode_steps, count)
     arrivals = np.cumsum(chance.exponential(1.0 / rate, count)).tolist()
@@ -76,7 +76,7 @@ def test_what_is_limited_waits_as_in_a_simulation() -> None:
     assert found.tpot_seconds["mean"] == pytest.approx(mean, rel=0.01)
     assert found.tpot_seconds["p90"] == pytest.approx(p90, rel=0.01)
     assert found.ttft_seconds["mean"] == pytest.approx(wait, rel=0.1)
-    # Behind so many prefill instances that no prompt waits for one, users wait for their first token as much longer.
+    # With enough prefill instances that no prompt queues, the time to first token grows by the wait for a slot.
     line = load.prefill_queue(pools(), 0, 0, 40, rate, 1.0)
     assert float(line.wait_seconds) < 0.01 * wait
     fleet = load.together(pools(), (0, 0), (40, 1), line, limited, found)
@@ -90,7 +90,7 @@ def test_what_is_limited_waits_as_in_a_simulation() -> None:
 
 
 def test_all_requests_of_a_closed_loop_are_in_it() -> None:
-    """Little's law, with waits for a place in a batch: more requests than the only decode instance has slots for."""
+    """Little's law holds, waits for a slot included, for more requests than the only decode instance has slots."""
     slots = decoder().slots
     for concurrency in (0.5 * slots, 1.5 * slots):
         fleet = closed_loop(pools(), (0, 0), (40, 1), concurrency)
@@ -130,7 +130,7 @@ def test_where_no_number_keeps_the_tpot_all_slots_are_taken() -> None:
 @pytest.mark.parametrize("percentile", PERCENTILES)
 @pytest.mark.parametrize("ttft", [2.0, float("inf")])
 def test_more_memory_is_never_dearer(percentile: str, ttft: float) -> None:
-    """More requests have room; that they must not all be in flight costs nothing."""
+    """More memory holds more requests, and running fewer of them at once costs nothing."""
     for tpot in (0.04, 0.05, 0.065):
         targets = Targets(ttft, tpot, percentile)
         for rate in (2.0, 5.0, 11.0):
@@ -167,6 +167,6 @@ def test_a_run_with_fewer_slots_is_quicker_and_waits_for_a_place() -> None:
     later = slice(96, 384)
     assert narrow.tpot[later].max() <= float(decoder().tpot_seconds[7]) * (1.0 + 1e-9)
     assert np.median(wide.tpot[later]) > np.median(narrow.tpot[later])
-    # Who waits does so for as long as the five rounds before it take.
+    # A request waits for the five rounds before it.
     answer = float(steps[0]) * float(decoder().tpot_seconds[7])
     assert np.median(narrow.ttft[later]) == pytest.approx(5.0 * answer, rel=0.2)

@@ -1,4 +1,4 @@
-"""Pools with as many requests all the time: against every ratio tried one by one, and against their closed loop."""
+"""Pools at a constant concurrency, against every ratio tried one by one and against their closed loop."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NODE = 8
 
 @cache
 def every(most: int = 4) -> Pools:
-    """Pools of a dense model of 32 billion parameters."""
+    """Return pools of a dense model with 32 billion parameters."""
     setup = ie.Setup.of("qwen3_32b", "h100_sxm", engine="vllm")
     return pools_of(setup, REQUESTS, ie.Space(max_accelerators=most))
 
@@ -39,27 +39,27 @@ def steady(most: int = 4) -> SteadyPools:
 
 
 def busy_seconds(found: Pools, reader: int, writer: int) -> float:
-    """What one prompt takes of an instance that reads [s]."""
+    """Return the time that one prompt occupies a prefill instance [s]."""
     sending = float(found.transfer.sending_seconds[reader, writer])
     return max(float(found.prefill.prefill_busy_seconds[reader]), sending)
 
 
 def states(found: SteadyPools, every_nth: int = 7) -> list[tuple[int, int]]:
-    """Some states of every decode layout that pools have, by layout and batch; the full one last."""
+    """Return some states of every decode layout of the pools, by layout and batch; the full state is last."""
     layouts, batches = found.seen[0].shape
     some = itertools.product(range(layouts), [*range(0, batches, every_nth), batches - 1])
     return [state for state in some if np.isfinite(found.seen[0][state])]
 
 
 def group(found: SteadyPools, row: int, column: int) -> tuple[int, int, int]:
-    """The prefill layout of a state, and how many instances read for how many that decode."""
+    """Return the prefill layout of a state, and its numbers of prefill and decode instances."""
     at = np.array([row]), np.array([column])
     ((readers, decoders),) = found.instances_at(*at)
     return int(found.reading_rows(*at)[0]), readers, decoders
 
 
 def decoded(found: SteadyPools, row: int, column: int) -> float:
-    """What one instance completes that decodes what others read [1/s]."""
+    """Return the requests that one decode instance completes when prefill instances supply it [1/s]."""
     return float(found.seen[1][row, column]) / group(found, row, column)[2]
 
 
@@ -77,7 +77,7 @@ def fills_nodes(chips: float) -> bool:
 
 
 def test_no_group_that_fills_nodes_is_noticeably_cheaper() -> None:
-    """All numbers of instances of both kinds, of every layout that could read: chips for each request of a second."""
+    """Try all numbers of prefill and decode instances of every prefill layout, and compare chips per request rate."""
     found = steady()
     sizes = every().prefill.accelerators, every().decode.accelerators
     pairs = list(itertools.product(range(1, MOST_RATIO + 1), repeat=2))
@@ -99,13 +99,13 @@ def test_no_group_that_fills_nodes_is_noticeably_cheaper() -> None:
 
 
 def test_what_is_seen_is_that_of_the_group() -> None:
-    """By hand: chips of both kinds, and the rate of those that decode."""
+    """The displayed chips of both kinds and the rate of the decode instances equal sums by hand."""
     found = steady()
     tpot, rate, chips, concurrency, batch = found.seen
     own = every().decode.states.without_prompts(REQUESTS.decode_steps)
     for row, column in states(found):
         reader, readers, decoders = group(found, row, column)
-        # A whole batch, or what the instances that read feed.
+        # A full batch, or the rate of the prefill instances.
         most = FILLED * readers / busy_seconds(every(), reader, row) / decoders
         whole = own.requests_per_second[row, column] <= most * (1 + 1e-9)
         fewer = own.take(row).at(float(batch[row, column]))
@@ -117,7 +117,7 @@ def test_what_is_seen_is_that_of_the_group() -> None:
         )
         seen = chips[row, column], rate[row, column], concurrency[row, column], tpot[row, column]
         np.testing.assert_allclose(seen, expected, rtol=1e-7 if whole else 1e-3)
-        # As many decode as Little's law says.
+        # Little's law gives the number of requests in decode.
         assert rate[row, column] * REQUESTS.decode_steps * tpot[row, column] == pytest.approx(
             decoders * batch[row, column]
         )
@@ -132,7 +132,7 @@ def test_groups_fill_nodes_and_are_no_larger_than_what_is_deployed_together() ->
 @pytest.mark.parametrize(
     ("wanted", "reading", "decoding", "group"),
     [
-        # Of instances of sixteen chips, 6P7D would be of 208; of eight it is within what is deployed.
+        # With instances of 16 chips, 6P7D would have 208; with instances of eight it is within deployed sizes.
         (6 / 7, 16.0, 16.0, (1, 1)),
         # 6P7D would be 104 chips; 1P1D costs 8 % more.
         (6 / 7, 8.0, 8.0, (1, 1)),
@@ -140,9 +140,9 @@ def test_groups_fill_nodes_and_are_no_larger_than_what_is_deployed_together() ->
         # Thirteen chips, five of them reading, are three too few for two machines.
         (5.0, 1.0, 8.0, (16, 3)),
         (1.0, 1.0, 1.0, (1, 1)),
-        # Two and one of a chip each are three of a machine; 11P5D are whole machines.
+        # Instances of two chips and one chip are three of a machine; 11P5D fills machines.
         (2.0, 1.0, 1.0, (11, 5)),
-        # Prefill instances of 4 chips beside decode instances of 8: 15P8D has 124 for 8 that decode, 2P1D 16 for one.
+        # With prefill instances of 4 chips and decode instances of 8, 15P8D has 124 chips, and 2P1D has 16.
         (15 / 8, 4.0, 8.0, (2, 1)),
         (7.0, 1.0, 1.0, (7, 1)),
         (8.0, 8.0, 8.0, (8, 1)),
@@ -167,7 +167,7 @@ def test_the_smallest_group_of_a_ratio(wanted: float, reading: float, decoding: 
 
 @pytest.mark.parametrize(("reading", "decoding"), [(1.0, 4.0), (1.0, 1.0), (4.0, 8.0), (8.0, 8.0), (2.0, 16.0)])
 def test_no_request_costs_more_where_more_are_decoded(reading: float, decoding: float) -> None:
-    """Whatever ratio an instance wants, as many requests as fill a smaller ratio cost no less, but for small groups."""
+    """At any ratio, concurrency that fills a smaller ratio costs no less; small groups are an exception."""
     wanted = np.geomspace(0.1, 7.0, 500)
     sizes = np.array([reading]), np.array([decoding])
     readers, decoders, fed = (values[0] for values in _instances(wanted[None], *sizes, (NODE,), LARGEST))
@@ -178,10 +178,11 @@ def test_no_request_costs_more_where_more_are_decoded(reading: float, decoding: 
 
 
 def test_faster_links_do_not_ask_for_a_dearer_group() -> None:
-    """Llama 2 7B on A100: 4P5D no longer kept up with links of twice the bandwidth, and 8P8D cost 2 % more.
+    """Faster links do not select a more expensive group.
 
-    Elsewhere steps between batches are larger: where prefill of a group is full, a smaller group is taken that costs up
-    to 10 % more for each request.
+    With Llama 2 7B on A100, 4P5D no longer kept up with links of twice the bandwidth, and 8P8D cost 2% more. Elsewhere
+    the steps between batches are larger. When prefill of a group is full, the search selects a smaller group that costs
+    up to 10% more per request.
     """
     requests = Requests.build({"isl": 2316, "osl": 373}, origin="test")
     spec = ie.hardware("a100_sxm_80")
@@ -223,7 +224,7 @@ def test_the_first_token_waits_as_before_the_prefill_instances() -> None:
 
 
 def test_the_closed_loop_of_the_group_is_about_the_same() -> None:
-    """Where instances that decode have places to spare, for which the loop waits otherwise."""
+    """Compare where decode instances have spare slots; without them, requests of the loop wait."""
     found, compared = steady(), 0
     for row, column in states(found, 4):
         tpot, rate, _, _, batch = (float(values[row, column]) for values in found.seen)
@@ -249,7 +250,7 @@ def test_prompts_that_find_nobody_are_read_in_time() -> None:
     assert (first[steady().reading_rows(rows, columns), rows] > limit).any()
     assert np.isnan(SteadyPools(every(), quickest / 2.0).seen[0]).all()
     assert np.isnan(SteadyPools(every(), quickest / 2.0).ttft_seconds(np.array([0]), np.array([0]))).all()
-    # What cannot be promised is looked for without the limit, so that the shortest time can be told.
+    # If an SLO is infeasible, the search runs without the limit to report the shortest time.
     (unlimited,) = market(
         ie.Setup.of("qwen3_32b", "h100_sxm", engine="vllm"), REQUESTS, ie.Space(max_accelerators=4),
         arrangement="disaggregated", ttft_seconds=quickest / 2.0,

@@ -1,4 +1,4 @@
-"""Terms of fleets of pools, and both ways of serving on the same ones: promises, and the simulation."""
+"""Terms of fleets of pools, and of both arrangements with the same SLOs and the same simulation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests import asking
 
 @cache
 def few(isl: float = 2000, osl: float = 200, largest: float = 2) -> Pools:
-    """Few layouts of a small model."""
+    """Return a few layouts of a small model."""
     requests = Requests.build({"isl": isl, "osl": osl, "cached": 0}, origin="test")
     return asking.pools("llama_3_8b", "h100_sxm", requests, assumptions="deployable", max_accelerators=largest)
 
@@ -51,8 +51,8 @@ def test_a_prefill_pool_by_hand() -> None:
 
     | quantity | arithmetic | value |
     |---|---|---|
-    | prompt by itself | P | 0.1 s |
-    | promise, without overhead and transfer | L | 0.15 s |
+    | prompt alone | P | 0.1 s |
+    | SLO, without overhead and transfer | L | 0.15 s |
     | wait of M/D/1 | P u / (2 (1 - u)) = L - P | u = 2 (L - P) / (P + 2 (L - P)) = 0.1 / 0.2 = 0.5 |
     | requests per second | u / P | 5 |
     """
@@ -63,20 +63,20 @@ def test_a_prefill_pool_by_hand() -> None:
     fixed = float(both.first_token_seconds[0, 0])
     terms = DisaggregationTerms(Targets(fixed + prompt / 2.0, percentile="mean"), fullest=0.9)
     most = PrefillPools(both, terms).most(0, 0, 1, terms.targets.ttft_seconds)
-    # A straight line between loads that are looked at promises a little too little.
+    # Linear interpolation between loads is slightly too pessimistic.
     assert most == pytest.approx(0.5 / prompt, rel=0.01)
     assert most <= 0.5 / prompt * (1.0 + 1e-9)
     # Two instances with one line wait less than half as long at the same load: more than twice as much.
     assert PrefillPools(both, terms).most(0, 0, 2, terms.targets.ttft_seconds) > 2.2 * most
 
 
-# The simulation, as a second opinion on both.
+# The simulation, as a second calculation of both.
 
 
 def test_prompts_of_a_shared_step_have_their_percentiles() -> None:
-    """Four prompts share a step: most of a line is inside the instance.
+    """Four prompts share a step, so most of the queue is inside the instance.
 
-    Simulated, within 16 % at 30 to 80 % load, p99 within 22 %.
+    The simulation agrees within 16% at 30% to 80% load, and p99 within 22%.
     """
     both = few(2000, 200, 1)
     reader = both.prefill.services.service(0)
@@ -93,17 +93,19 @@ def test_prompts_of_a_shared_step_have_their_percentiles() -> None:
 
 
 def test_the_simulation_sees_what_both_sides_promise() -> None:
-    """One prefill instance for two that decode, and an aggregated instance, as full as 150 and 12 ms allow."""
+    """Simulate one prefill and two decode instances, and an aggregated instance, at the highest load with TTFT 150 ms
+    and TPOT 12 ms.
+    """
     both, targets = few(2000, 200, 1), Targets(0.15, 0.012)
     service = both.decode.services.service(0)
     loads = [loaded(service, share * service.most_requests_per_second) for share in np.arange(0.3, 0.8, 0.02)]
     together = [one for one in loads if targets.first_violated(one) is None][-1]
     seen = simulator.rehearse(service, together.requests_per_second, count=6_000, seed=1).summary()
     assert seen["tpot"]["p90"].value == pytest.approx(together.tpot_seconds["p90"], rel=0.15)
-    # The closed form of mixed steps is a fifth too short at this percentile; neither breaks the promise.
+    # The analytical model of mixed steps is a fifth too short at this percentile; both meet the SLO.
     assert seen["ttft"]["p90"].value == pytest.approx(together.ttft_seconds["p90"], rel=0.3)
     assert seen["ttft"]["p90"].value <= 0.15
-    # Prompts in one server, whose first tokens are what comes to the others.
+    # Prompts in one server; their first tokens are the arrivals at the others.
     pair, rate = (0, 0), 0.97 * PrefillPools(both, DisaggregationTerms(targets)).most(0, 0, 1, 0.15)
     apart = load.pools_under_load(both, pair, (1, 2), rate)
     assert targets.first_violated(apart.load) is None
@@ -123,7 +125,7 @@ def test_the_simulation_sees_what_both_sides_promise() -> None:
     )  # fmt: skip
     answers = events.simulate(decoding, half).summary()
     assert answers["tpot"]["p90"].value == pytest.approx(apart.load.tpot_seconds["p90"], rel=0.1)
-    # What the model leaves out: the rest of the step during which a cache arrives.
+    # The model omits the remainder of the step during which a cache arrives.
     assert answers["wait"]["p99"].value <= 1.5 * apart.load.tpot_seconds["p90"]
 
 

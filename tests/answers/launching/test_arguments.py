@@ -1,4 +1,4 @@
-"""Layouts, formats and chips in the words of engines, and what they have no words for."""
+"""Layouts, formats and chips as arguments of engines, and settings that have no argument."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from inference_econ.serving.services import services
 
 
 def _service(setup: Setup, tp: int, dp: int, pp: int = 1, ep: int = 1, slots: int = 64) -> Service:
-    """One layout as a service, whether an engine has it or not."""
+    """Return one layout as a service, even if no engine supports it."""
     requests = Requests.build({"isl": 2000, "osl": 500}, origin="test")
     numbers = (tp * dp * pp, slots, pp, tp, ep)
     accelerators, batch, depth, ranks, experts = (np.array([float(number)]) for number in numbers)
@@ -66,7 +66,8 @@ def test_turns_of_two_halves_are_started_where_they_were_priced(deepseek: Setup)
     sglang, vllm = _written("sglang", exchanging), _written("vllm", exchanging)
     assert (sglang["--moe-a2a-backend"], sglang["--enable-two-batch-overlap"]) == ("deepep", True)
     assert (vllm["--all2all-backend"], vllm["--enable-dbo"]) == ("deepep_high_throughput", True)
-    # No exchange, no turns priced, an engine without, and answers of one machine, which nothing hides behind.
+    # No all-to-all, no overlap in the price, an engine without it, and layouts of one machine, where overlap hides
+    # nothing.
     never = Setup.of("deepseek_v3", "h200_sxm", changes=["assumptions.network.two_batch_overlap=never"])
     for engine, service in (("sglang", _service(deepseek, 8, 1)), ("vllm", _service(never, 1, 8, ep=8))):
         assert not {"--enable-two-batch-overlap", "--enable-dbo"} & _written(engine, service).keys()
@@ -88,7 +89,7 @@ def test_groups_hold_prompts_back_as_was_priced() -> None:
     assert "attention_dp_config" not in _written("trtllm", one)
     held = _written("sglang", _service(Setup.of("deepseek_v3", "h200_sxm", engine="sglang"), 1, 8, ep=8))
     assert (held["--enable-prefill-delayer"], held["--prefill-delayer-max-delay-passes"]) == (True, 30)
-    # What an answer assumes counts, not what the engine does by default.
+    # The formats of the result apply, not the engine's default.
     changes = ["assumptions.serving.held_steps=12"]
     other = _service(Setup.of("deepseek_v3", "h200_sxm", engine="trtllm", changes=changes), 1, 8, ep=8)
     assert _written("trtllm", other)["attention_dp_config"] == HELD | {"timeout_iters": 12}
@@ -98,7 +99,7 @@ def test_groups_hold_prompts_back_as_was_priced() -> None:
 
 
 def test_pools_hold_nothing_back() -> None:
-    """They read or decode: nothing waits for what others do, and SGLang's delayer refuses pools."""
+    """Pools either prefill or decode, so no delay is set; SGLang's delayer rejects pools."""
     service = _service(Setup.of("deepseek_v3", "h200_sxm", engine="sglang"), 1, 8, ep=8)
     assert holding.priced(service, "both") == 30
     assert holding.priced(service, "prefill") == holding.priced(service, "decode") == 0
@@ -153,7 +154,10 @@ def test_weights_that_are_not_published_are_made_or_named() -> None:
 
 
 def test_a_published_checkpoint_in_the_format_is_preferred() -> None:
-    """What follows instructions, and what was quantised already: an engine quantises the 16-bit one only without it."""
+    """An instruction-tuned, quantized checkpoint is preferred.
+
+    An engine quantizes the 16-bit checkpoint only if there is none.
+    """
 
     def served(model: str, weights: str | None = None) -> Weights:
         return plan.weights(_service(Setup.of(model, "h100_sxm", weights=weights), 8, 1), None)
@@ -217,7 +221,7 @@ def test_the_head_of_a_recipe_proposes(engine: str, chip: str, drafts: int, told
 
 
 def test_kernels_of_the_recipe_that_is_followed_are_asked_for() -> None:
-    """TensorRT-LLM's recipe on H200 names CUTLASS; with another cache it is no recipe, and nothing is asked for."""
+    """TensorRT-LLM's recipe on H200 names CUTLASS. Another KV-cache format leaves the recipe, so no kernel is set."""
     own = _service(Setup.of("deepseek_v3", "h200_sxm", kv="fp8"), 8, 1, ep=8)
     assert _written("trtllm", own)["moe_config"] == {"backend": "CUTLASS"}
     assert "moe_config" not in _written("trtllm", _service(Setup.of("deepseek_v3", "h200_sxm"), 8, 1, ep=8))
@@ -235,7 +239,7 @@ def test_kernels_of_the_recipe_that_is_followed_are_asked_for() -> None:
 
 
 def test_kernels_that_a_version_has_not_are_not_asked_for() -> None:
-    """AITER is an option of every recorded version of SGLang; a version without options is started without it."""
+    """AITER is an option of every recorded version of SGLang; a version without recorded options starts without it."""
     service = _service(Setup.of("deepseek_v3", "mi355x", kv="fp8"), 8, 1)
     runner = plan.engine("sglang", "0.5.3")
     arguments, _ = written(InstanceRun(runner, service, InstanceLimits.of(service, runner, "both"), Weights("m/x")))
@@ -261,7 +265,7 @@ def test_llama_server_is_told_its_file_one_cache_and_how_layers_are_cut() -> Non
     assert _written("llama_cpp", mixture, "ggml-org/oss", own=True)["--hf-repo"] == "ggml-org/oss:MXFP4"
     assert (one["--ctx-size"], one["--parallel"], one["--kv-unified"]) == (2625 * 16, 16, True)
     assert (one["--n-gpu-layers"], one["--cache-type-k"], "--split-mode" in one) == ("all", "bf16", False)
-    # Of 64 the cache holds fewer tokens than all of them could have.
+    # For 64 requests, the cache holds fewer tokens than their total.
     full = _service(_card(), 1, 1)
     told = _written("llama_cpp", full, "files/llama.gguf", own=True)
     assert 64 * 2000 < told["--ctx-size"] < 64 * 2625

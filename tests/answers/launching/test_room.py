@@ -1,4 +1,4 @@
-"""Memory as engines count it when they start, beside two published failures of servers that did not."""
+"""Memory as engines compute it at startup, compared with two published failures of servers."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def _service(model: str, ranks: int, isl: int, osl: int, weights: str, kv: str |
 
 @pytest.fixture(scope="module")
 def worker() -> Service:
-    """A worker as in the published failure: Llama 3.1 70B in FP8 on one accelerator of 80 GB."""
+    """Return a worker as in the published failure: Llama 3.1 70B in FP8 on one accelerator of 80 GB."""
     return _service("llama_3_70b", 1, 3000, 150, "fp8", "bf16")
 
 
 def test_a_generated_worker_that_did_not_start_is_refused(worker: Service) -> None:
-    # ai-dynamo/dynamo issue 10104: four prefill workers on eight GPUs with decode beside them, max_model_len 131072;
-    # all ran out of memory for the cache at start. 80 layers x 8 heads x 128 x 2 x 2 B x 131072 tokens are 42.9 GB.
+    # Four prefill workers with decode workers on eight GPUs, max_model_len 131072 (ai-dynamo/dynamo issue 10104): all
+    # ran out of memory for the cache at start. 80 layers x 8 heads x 128 x 2 x 2 B x 131072 tokens are 42.9 GB.
     with pytest.raises(InputError, match=r"a request of 131072 tokens needs 42\.9 GB of cache on each NVIDIA H100"):
         InstanceLimits.of(worker, VLLM, "both", 131072)
 
@@ -53,8 +53,8 @@ def test_by_default_the_limit_is_what_the_requests_need(worker: Service) -> None
 
 
 def test_the_cache_of_the_longest_request_is_that_of_a_published_failure() -> None:
-    # SemiAnalysisAI/InferenceX issue 1587: Kimi K2.5 in INT4 on eight H100, 262,144 tokens: 8.58 GiB of cache per GPU,
-    # more than was left; the latent is held whole by each of the eight, in eight bits.
+    # SemiAnalysisAI/InferenceX issue 1587: Kimi K2.5 in INT4 on eight H100, 262,144 tokens. The 8.58 GiB of cache per
+    # GPU exceed the free memory; each of the eight stores the full latent in eight bits.
     service = _service("kimi_k2_thinking", 8, 8000, 1000, "int4_g32", "fp8")
     needed = room(service, 262144, VLLM.launch.graph_bytes)
     assert needed.request / 2**30 == pytest.approx(8.58, abs=0.01)

@@ -1,4 +1,4 @@
-"""Collectives beside measurements: how rows are read, what predicts them, and which constants were fitted to them."""
+"""Collectives compared with measurements: reading of rows, predictions, and fitted constants."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_rows_that_constants_were_fitted_to_are_told_from_others(report: Report)
         "all-reduce, bus bandwidth": 24,
         "all-reduce, engine's kernel": 36,
     }
-    # For all chips, the Hopper's constants: those of the B200 were measured on another chip.
+    # All chips have Hopper's constants: those of the B200 were measured on another chip.
     alone = components.validate("collectives", assumptions=["engines_hopper"]).points
     assert Counter(point.subject.split(" x ")[1].split(",")[0] for point in alone if point.fitted) == {
         "NVIDIA H100 SXM5 80GB": 33
@@ -83,7 +83,7 @@ def test_what_was_fitted_is_near(report: Report) -> None:
     fitted = [point for point in report.points if point.fitted]
     measured = [point.measured or 0.0 for point in fitted]
     found = accuracy.accuracy(measured, [point.predicted or 0.0 for point in fitted])
-    # The files say 3 to 5 % at the median.
+    # The files state 3% to 5% at the median.
     assert found.median is not None and found.median < 0.06
 
 
@@ -115,7 +115,7 @@ def test_kernels_and_nccl_are_not_mixed(tmp_path: Path) -> None:
     small = {**NCCL, "message_bytes": "8192"}
     by_nccl, by_kernel = _compare(tmp_path, small, {**small, "backend": "vLLM custom"}, assumptions="engines_hopper")
     assert by_nccl.predicted is not None and by_kernel.predicted is not None
-    # The engine would take the kernel for both.
+    # The engine would use the kernel for both.
     assert by_kernel.predicted < by_nccl.predicted / 2
     assert by_kernel.series == "all-reduce, engine's kernel"
 

@@ -1,4 +1,4 @@
-"""Closed forms of load beside servers under Poisson arrivals: what is compared, and how far off it is."""
+"""The analytical load model compared with servers under Poisson arrivals, and its errors."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def test_every_row_is_predicted() -> None:
     assert {point.note for point in report().points} == {""}
     assert all(point.log_error is not None for point in report().points)
     assert len(points("tokens/s")) == len(points("$/M")) == len(points("TPOT by rate")) == 56
-    # A TTFT with a queue in it tells how long a run was.
+    # A TTFT with queueing depends on the length of the run.
     assert len(points("TTFT")) == len(points("TTFT", "kept up")) == 20
-    # One server of those that kept up is predicted saturated: 7.7 of 10 requests/s were completed, 8.0 are predicted.
+    # One server that sustained its load is predicted saturated: 7.7 of 10 requests/s were completed, 8.0 are predicted.
     full = {point.id for point in points("TPOT by rate", "kept up")} - {point.id for point in points("TTFT")}
     (rate,) = [point for point in points("tokens/s", "kept up") if point.id in full]
     assert "Mixtral-8x7B-Instruct-v0.1 (float16), 2 x A100_80GB_PCIe, 10 requests/s" in rate.subject
@@ -42,19 +42,22 @@ def test_every_row_is_predicted() -> None:
 
 
 def test_a_row_by_hand() -> None:
-    """The first: Llama 3.1 8B on one card, 100 requests/s offered, 11.3 completed."""
+    """The first row: Llama 3.1 8B on one card, 100 requests/s offered, 11.3 completed."""
     first = {point.series: point for point in report().points if point.id == report().points[0].id}
     tokens, cost = first["tokens/s, vllm, queue"], first["$/M, vllm, queue"]
     assert tokens.measured == pytest.approx(2899.07, abs=0.01)
     assert cost.measured == pytest.approx(0.35165, abs=1e-5)
-    # 3.67 dollars an hour over what is completed.
+    # 3.67 dollars per hour over the completed requests.
     assert cost.predicted == pytest.approx(3.67 / 3600 / (tokens.predicted or 0.0) * 1e6)
     assert first["TPOT by rate, vllm, queue"].measured == pytest.approx(79.72, abs=0.01)
     assert "Meta-Llama-3.1-8B-Instruct (float16), 1 x A100_80GB_PCIe, 100 requests/s" in tokens.subject
 
 
 def test_how_far_off_vllm_is_without_calibration() -> None:
-    """Half within a third or a half; too quick, since hosts and kernels lose what `deployable` does not know."""
+    """Half of the errors are within a third to a half.
+
+    Predictions are too fast, since `deployable` omits losses of hosts and kernels.
+    """
     for words, median in (
         (("TPOT by number in flight", "vllm"), 0.35),
         (("TPOT by rate", "vllm", "queue"), 0.35),
@@ -68,7 +71,7 @@ def test_how_far_off_vllm_is_without_calibration() -> None:
 
 
 def test_more_load_is_slower_in_both() -> None:
-    """The shape: predictions rank the loads of a server as measurements do, until it is full."""
+    """Predictions rank the loads of a server as measurements do, until the server is full."""
     servers: dict[str, list[tuple[float, float]]] = {}
     for point in points("TPOT by rate", "vllm", "kept up"):
         server, _, _ = point.subject.rpartition(", ")

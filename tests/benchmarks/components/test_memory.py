@@ -1,4 +1,4 @@
-"""Reported memory beside the capacity check: numbers that can be reckoned by hand."""
+"""Reported memory compared with the capacity check, with hand calculations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.reading import tables
 PER_TOKEN = 61 * (512 + 64)
 B200 = {"model": "DeepSeek-R1", "hardware": "B200-180GB SXM", "n_gpus": "8", "parallelism": "attention DP8, EP8"}
 ROW = {**B200, "weight_dtype": "nvfp4", "item": "checkpoint FP4", "value": "400", "unit": "GB"}
-#: What a column can be blank for.
+#: Columns that may be blank, by purpose.
 NAMED = (
     *("id", *DATASETS["memory"].columns, "source_id", "notes", "memory", "proposer", "tower"),
     *("engine", "engine_version", "context", "batch"),
@@ -76,7 +76,7 @@ def test_weights_and_what_they_leave_are_the_usable_memory(points: dict[str, Com
     assert used is not None and free is not None
     share = catalog.assumptions("deployable").capacity.usable_memory
     assert used + free == pytest.approx(share * catalog.hardware("b200").hbm_bytes / 1e9, rel=1e-12)
-    # The document says about 80 and about 100.
+    # The document states about 80 and about 100.
     assert used == pytest.approx(80, rel=0.12)
     assert free == pytest.approx(100, rel=0.05)
 
@@ -85,7 +85,7 @@ def test_checkpoints_have_their_format(points: dict[str, ComparedPoint]) -> None
     for row, name in (("M0017", "deepseek_v3_nvfp4"), ("M0018", "deepseek_v3")):
         model = catalog.model(name)
         precision = Precision.of(model)
-        # Rows of a checkpoint whose attention, output projections included, is in 16 bits.
+        # Rows of a checkpoint with attention, output projections included, in 16 bits.
         precision = replace(precision, attention_output=precision.attention)
         assert points[row].predicted == pytest.approx(memory.weight_bytes(model, precision) / 1e9, rel=1e-12)
     assert "626.8 in units of 2^30" in points["M0018"].note
@@ -140,8 +140,8 @@ def test_rows_say_what_was_loaded_and_how_much_memory_there_was(tmp_path: Path) 
     rows = [LOGGED, {**LOGGED, "proposer": "mtp 3"}, {**LOGGED, "tower": "no"}, {**LOGGED, "memory": "48 GiB"}]
     usual, drafting, text, larger = (point.predicted or 0.0 for point in _compare(tmp_path, *rows))
     assert drafting < usual < text < larger
-    # 16.16 GiB more on two chips at a share of 0.92, in pages of 784 tokens of 2 x 4 x 256 elements in 16 layers, and
-    # six states for the 335 pages of a request.
+    # 16.16 GiB more on two chips at a share of 0.92, in pages of 784 tokens. A page has 2 x 4 x 256 elements in 16
+    # layers, and a request has six states for its 335 pages.
     page = 784 * 2 * 4 * 256 * 2 * 16
     more = 2 * (48 * 2**30 - 32_607 * 2**20) * 0.92 / page / (335 + 6) * 262_144
     assert larger - usual == pytest.approx(more, rel=0.02)

@@ -1,4 +1,4 @@
-"""Constants of the models of collectives beside NCCL's own tables, version by version."""
+"""Constants of the collective models compared with NCCL's own tables, by version."""
 
 from __future__ import annotations
 

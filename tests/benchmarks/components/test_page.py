@@ -1,4 +1,4 @@
-"""The document of components, and what is said of names and files that are wrong."""
+"""The page of component errors, and messages about wrong names and files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pools gain over aggregated serving, as published and as the command answers."""
+"""The gain of pools over aggregated serving, as published and as predicted by the command."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def test_every_published_pair_is_answered_within_a_factor_of_two() -> None:
     assert [point.id for point in points] == list(ROWS)
     errors = [point.log_error for point in points]
     assert all(error is not None and abs(error) < 0.7 for error in errors)
-    # Engines that hold prompts of groups back; before, 4.1 and 2.8 were said for 1.6 and 1.4. Of the first a range is
-    # published along a frontier, and the speed is a guess.
+    # These engines delay prefill in groups; without the delay, predictions were 4.1 and 2.8 for 1.6 and 1.4. The first
+    # publication states a range along a frontier, and its speed is a guess.
     limits = {"P01": 0.35, "P02": 0.3, "P03": 0.4, "P06": 0.3}
     assert all(abs(point.log_error or 0.0) < limits.get(point.id, 0.7) for point in points)
 

@@ -1,4 +1,4 @@
-"""Measured speculation: what is predicted of the shipped rows, how well, and why the others are not."""
+"""Measured speculation: predictions of the shipped rows, their errors, and reasons for rows without a prediction."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ def test_the_published_theory_is_ours_to_its_digits(report: Report) -> None:
 
 
 def test_speed_ups_of_leviathan_are_met_as_well_as_by_their_theory(report: Report) -> None:
-    """Their Table 2 states what theorem 3.8 gives: ours is that, and off from the measurements by as much."""
+    """Table 2 of the paper states theorem 3.8.
+
+    Our predictions equal it, and so does the error against the measurements.
+    """
     points = _points(report, "speed-up from acceptance and cost")
     assert len(points) == 12
     with SHIPPED.open(encoding="utf-8") as stream:
@@ -69,7 +72,7 @@ def test_a_deployment_with_multi_token_prediction(report: Report) -> None:
     for point in speeds.values():
         assert abs(point.log_error or math.inf) < 0.3
         assert point.unit == "tok/s/user"
-    # Acceptance falls with the position: as if all were alike, later proposals are worth too much.
+    # Acceptance falls with the position, so an equal rate for all positions overestimates later draft tokens.
     alike = list(_points(report, "tokens per round, all alike").values())
     errors = [point.log_error or 0.0 for point in alike]
     assert errors == sorted(errors)
@@ -87,7 +90,7 @@ HEAD = SHIPPED.read_text(encoding="utf-8").splitlines()[0]
 
 
 def _own(tmp_path: Path, **cells: str) -> list[ComparedPoint]:
-    """One row like the first that was measured on a deployment, with some cells changed."""
+    """Write one row like the first measured row of a deployment, with some cells changed."""
     with SHIPPED.open(encoding="utf-8") as stream:
         row = next(row for row in csv.DictReader(stream) if row["id"] == "S0051")
     path = tmp_path / "own.csv"

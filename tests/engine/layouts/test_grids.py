@@ -1,4 +1,4 @@
-"""Whole-number layouts: nothing that divides is left out, and pins are tried exactly."""
+"""Layouts with integer degrees: no divisor is omitted, and fixed degrees are tried exactly."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def _question(model: str, preset: str = "deployable", changes: tuple[str, ...] =
 
 
 def _all_pairs(size: int, batch: float, pp: int) -> Plans:
-    """Every whole number of attention ranks and of expert-parallel ranks of a stage."""
+    """Return every integer pair of attention and expert-parallel ranks of a stage."""
     degrees = np.arange(1.0, size // pp + 1.0)
     one = np.ones((1, 1))
     return Plans(one * size, one * batch, one * pp, degrees[:, None], degrees[None, :], whole=True)
 
 
 def _possible(setup: Setup, plans: Plans) -> set[tuple[float, float]]:
-    """Attention and expert-parallel ranks of the plans that divide what they must."""
+    """Return the attention and expert-parallel ranks of the plans that meet the divisibility rules."""
     assert plans.ep is not None
     codes = np.broadcast_to(setup.reasons(plans, "1d"), plans.shape)
     ranks, ep = (
@@ -57,7 +57,7 @@ def test_no_layout_that_divides_is_left_out(model: str, size: int, batch: int, d
     expected = _possible(setup, _all_pairs(size, batch, depth))
     if setup.model.name.startswith(("Llama", "Qwen3 32B")):
         expected = {(ranks, ep) for ranks, ep in expected if ep == 1}  # a dense model has no experts to spread
-    # Ranks that need copies of experts are tried as whole machines that need few.
+    # Ranks that need expert copies are tried as full machines with few copies.
     few = set(expert_degrees(setup.model, setup.assumptions.experts).tolist())
     expected = {(ranks, ep) for ranks, ep in expected if ep in few}
     assert _possible(setup, tried) == expected
@@ -157,7 +157,7 @@ def test_an_expert_pin_does_not_change_a_dense_model() -> None:
     assert set(tried.ep.ravel().tolist()) == {1.0}
 
 
-# Pins by themselves
+# Fixed degrees alone
 
 
 def test_pins_know_what_they_decide() -> None:
@@ -169,7 +169,7 @@ def test_pins_know_what_they_decide() -> None:
     assert pinned(tp=8, accelerators=24).size == 24
     assert pinned(tp=4, dp=3, ep=8).chips == 24
     assert Pins(dp=3, pp=2).groups == 6
-    # Layouts are given back as they come: in floats.
+    # Layouts are returned as given: as floats.
     layout = {"tp": 4.0, "dp": 2.0, "ep": 8.0}
     assert Pins(**layout) == Pins(tp=4, dp=2, ep=8)  # type: ignore[arg-type]
     assert Pins(**layout).chips == 8  # type: ignore[arg-type]

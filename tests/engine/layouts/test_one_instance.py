@@ -1,4 +1,4 @@
-"""Degrees as people type them."""
+"""Degrees as users type them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_degrees_that_are_not_given_are_one_beside_others(
 
 
 def test_in_python_degrees_mean_what_they_mean_on_the_command_line() -> None:
-    """All combinations of open, 1 and 4: by the rule that beside one that is given the others are 1."""
+    """Try all combinations of open, 1 and 4: if one degree is given, the others are 1."""
     for tp, dp, pp in itertools.product((None, "any", 1, 4), repeat=3):
         degrees = {"tp": tp, "dp": dp, "pp": pp}
         some = any(value is not None for value in degrees.values())
@@ -41,7 +41,7 @@ def test_in_python_degrees_mean_what_they_mean_on_the_command_line() -> None:
         pins = Pins(tp=tp, dp=dp, pp=pp)  # type: ignore[arg-type]
         assert {name: getattr(pins, name) for name in degrees} == expected
         assert pins == instance_pins(degrees)
-        # What is open stays so beside other changes.
+        # Unspecified degrees stay unspecified with other changes.
         changed = dataclasses.replace(pins, batch=8)
         assert {name: getattr(changed, name) for name in degrees} == expected
         assert changed.batch == 8

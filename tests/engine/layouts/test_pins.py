@@ -1,4 +1,4 @@
-"""Degrees, batches and sizes that a user gives: tried exactly, or refused with the reason."""
+"""Degrees, batches and sizes from the user: tried exactly, or rejected with the reason."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_pins_may_need_more_than_the_largest_instance_of_the_grid() -> None:
 
 
 def test_a_draft_model_is_laid_out_as_it_likes() -> None:
-    # The draft has 32 heads and 36 layers: what is pinned for the target would not divide them.
+    # The draft has 32 heads and 36 layers, which the target's fixed degrees would not divide.
     speculation = ie.Speculation.of("draft", 0.8, model=ie.model("qwen3_8b"))
     pinned = _front(tp=64, dp=1, pp=1, speculation=speculation, assumptions="paper")
     assert max(float(point.layout.get("draft_tokens", 0)) for point in pinned.points()) > 0

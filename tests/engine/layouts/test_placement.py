@@ -1,4 +1,4 @@
-"""Which link domains the groups of a stage touch."""
+"""Link domains that the groups of a stage span."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from inference_econ.engine.layouts.plans import domains_spanned
 
 
 def _packed(ranks: int, stride: int, stage: int, link_domain: int) -> int:
-    """The most domains that any group touches, chip by chip and none empty: groups of ``stride`` cut across blocks."""
+    """Return the most domains that any group spans if chips fill domains without gaps; groups of ``stride`` cut across
+    blocks.
+    """
     block = ranks * stride
     groups = [
         [start + offset + index * stride for index in range(ranks)]
@@ -22,7 +24,7 @@ def _packed(ranks: int, stride: int, stage: int, link_domain: int) -> int:
 
 
 def _counted(ranks: int, stride: int, stage: int, link_domain: int) -> int:
-    """The same if chips may stay empty: of each domain equally many, or before blocks that begin with a domain."""
+    """Return the same if chips may stay empty: equally many per domain, or before blocks that start with a domain."""
     begun = max(len({(offset + index * stride) // link_domain for index in range(ranks)}) for offset in range(stride))
     return min(begun, *(_packed(ranks, stride, stage, used) for used in range(1, link_domain + 1)))
 
@@ -45,7 +47,7 @@ def test_domains_are_those_of_the_worst_group_chip_by_chip(
     stage = ranks * stride * blocks
     counted = _counted(ranks, stride, stage, link_domain)
     placed = float(domains_spanned(ranks, stride, stage, link_domain))
-    # No group that must cross is taken to lie inside; those that cut across others may touch domains too many.
+    # Groups that must cross domains are never assumed inside; groups that cut across others may span too many domains.
     assert placed <= _packed(ranks, stride, stage, link_domain) + 1
     assert (placed == 1) == (counted == 1)
     if stride == 1:

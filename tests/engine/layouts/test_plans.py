@@ -1,4 +1,4 @@
-"""Arrays of plans, and what they do not divide."""
+"""Arrays of plans, and their divisibility."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_what_does_not_divide_has_a_code(model: str, plan: dict[str, Any], code:
 def test_sequences_are_dealt_out_to_groups(batch: float, fullest: float) -> None:
     layout = catalog.assumptions("deployable").layout
     assert fullest_group(plan_of(1, 4, batch=batch), layout) == pytest.approx(fullest)
-    # Of two micro-batches each has half.
+    # Each of two micro-batches has half.
     assert fullest_group(plan_of(1, 4, 2, batch=2 * batch), layout) == pytest.approx(fullest)
     assert fullest_group(plan_of(4, batch=batch), layout) == 1.0
     assert fullest_group(plan_of(1, 4, batch=batch), catalog.assumptions("paper").layout) == 1.0

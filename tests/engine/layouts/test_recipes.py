@@ -1,4 +1,4 @@
-"""Recipes of engines beside the rules of what engines can start: facts that must not contradict each other."""
+"""Recipes of engines compared with the engines' rules: both are facts and must not contradict each other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FILES = {path.stem: path for path in sorted((catalog.folder("engines") / "recipe
 
 @pytest.mark.parametrize("engine", FILES)
 def test_what_recipes_name_can_be_started(engine: str) -> None:
-    """Every degree of an instance and of a pool is one that the rules of the engine let pass; so are the formats."""
+    """The engine's rules accept every degree of an instance and a pool, and the formats."""
     checked = 0
     for recipe in EngineRecipes.from_document(_yaml.read_yaml(FILES[engine])).recipes:
         degrees = {*recipe.layouts, *(part for pools in recipe.pools for part in (pools.prefill, pools.decode))}
@@ -25,7 +25,7 @@ def test_what_recipes_name_can_be_started(engine: str) -> None:
 
 
 def _setup(engine: str, model: str, recipe: Recipe) -> Setup:
-    """A deployment of the recipe's formats on one of its chips; refused if the engine has not all of them."""
+    """Return a deployment of the recipe's formats on one of its chips; the engine must support all of them."""
     chips = recipe.chips or catalog.names("hardware")
     chip = next(name for name in chips if catalog.hardware(name).family == recipe.families[0])
     published = set(recipe.weights) & set(Precision.of(catalog.model(model)).of_weights)

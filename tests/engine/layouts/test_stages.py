@@ -1,4 +1,4 @@
-"""Pipelines whose stages have not all as many layers: by hand, as invariants, and what is refused."""
+"""Pipelines with unequal stages: by hand, as invariants, and rejected inputs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_fullest_stage_sets_the_pace(layers: int, stages: int, fullest: int)
 
 
 def test_what_is_offered() -> None:
-    # Powers of two up to 16 beside what divides: 36 layers in 16 stages of at most 3 are no quicker than in 12.
+    # Powers of two up to 16 in addition to divisors: 36 layers in 16 stages of at most 3 are no faster than in 12.
     assert depths(61, LAYOUT) == [1, 2, 4, 8, 16]
     assert depths(126, LAYOUT) == [1, 2, 3, 4, 6, 7, 8, 9, 14, 16]
     assert depths(36, LAYOUT) == [1, 2, 3, 4, 6, 8, 9, 12]
@@ -45,7 +45,7 @@ def test_what_is_offered() -> None:
 
 
 def test_a_step_of_61_layers_in_4_stages() -> None:
-    # Rows of layers take 64 / 61 of what they take without stages that wait; the output embedding does not.
+    # Rows of layers take 64 / 61 of their time without waiting stages; the output embedding does not.
     setup = Setup.of("deepseek_v3", "h200_sxm", assumptions="deployable", context=2000)
     even = replace(setup, assumptions=DEPLOYABLE.changed({"layout.pipeline_stages": "even"}))
     plan = replace(plan_of(8, pp=4, batch=256), ep=np.full(1, 8.0))
@@ -54,15 +54,15 @@ def test_a_step_of_61_layers_in_4_stages() -> None:
     for uneven, usual in rows:
         more = 1.0 if usual.name in apart else 64 / 61
         assert scalar(np.asarray(uneven.repeats / usual.repeats)) == pytest.approx(more, rel=1e-12), usual.name
-    # 3 dense layers and 58 mixtures of two kernels more: 61 x 14 and so on, all of them 64 / 61 as often.
+    # 3 dense layers and 58 MoE layers with two more kernels: 61 x 14 and so on, all of them 64 / 61 times.
     launches = [scalar(evaluate(asked, plan, "1d").parts["launches"]) for asked in (setup, even)]
     per_step = 2 * 4e-6 + (launches[1] - 2 * 4e-6) * 64 / 61
     assert launches[0] == pytest.approx(per_step, rel=1e-12)
 
 
 def test_the_fullest_stage_says_what_fits() -> None:
-    # 126 layers in 4 stages: the fullest has 32, and all count like it;
-    # embeddings do not, 2 x 128,256 x 16,384 in 16 bits.
+    # 126 layers in 4 stages: the fullest has 32, which sets the time of all. Embeddings are separate: 2 x 128,256 x
+    # 16,384 in 16 bits.
     setup = Setup.of("llama_3_405b", "h100_sxm", weights="fp8", assumptions="deployable", context=2000)
     embeddings = 2 * 128_256 * 16_384 * 2.0
     layers = memory.weight_bytes(setup.model, setup.precision) - embeddings
@@ -74,7 +74,7 @@ def test_the_fullest_stage_says_what_fits() -> None:
 
 
 def test_a_prompt_passes_free_stages_at_their_own_pace() -> None:
-    # One chunk meets nobody: no time is lost, but the instance is taken for the pace of the fullest stage.
+    # A single chunk loses no time, but the instance has the pace of the fullest stage.
     setup = Setup.of("llama_3_405b", "h100_sxm", weights="fp8", assumptions="deployable")
     even = replace(setup, assumptions=DEPLOYABLE.changed({"layout.pipeline_stages": "even"}))
     plan = plan_of(8, pp=4, batch=4)

@@ -1,4 +1,4 @@
-"""Which layouts engines can start, held against how their documents and sources say it."""
+"""Layouts that engines can start, compared with their documents and sources."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_data_parallelism_of_a_dense_model_is_replicas(engine: str) -> None:
 
 
 def test_sglang_cuts_dense_parts_of_some_models_over_all_groups() -> None:
-    # models/qwen3.py: get_attention_tp_size; models/llama.py has none.
+    # models/qwen3.py: get_attention_tp_size; models/llama.py has no such call.
     assert broken("sglang", "qwen3_32b", plan(tp=4, dp=2)) == []
     assert broken("vllm", "qwen3_32b", plan(tp=4, dp=2)) == ["replicas"]
 

@@ -1,4 +1,4 @@
-"""Adapters of low rank: weights, bytes and FLOP counted by hand, and what engines and memory make of them."""
+"""LoRA adapters: weights, bytes and FLOP by hand, and the effect on engines and memory."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests
 from tests.planned import plan_of
 
-#: Rank-1 weights of a layer of Llama 3 8B, hidden 4,096, feed-forward 14,336, queries 4,096 and keys and values 1,024
-#: each: what comes in and goes out of qkv (three adapters), attention output, gate and up, and down.
+#: Rank-1 weights of a layer of Llama 3 8B: hidden 4,096, feed-forward 14,336, queries 4,096, keys and values 1,024
+#: each. These are inputs and outputs of qkv (three adapters), attention output, gate and up, and down.
 QKV, OUTPUT, FF_IN, FF_OUT = 3 * 4096 + 6144, 4096 + 4096, 2 * 4096 + 2 * 14336, 14336 + 4096
 LAYER = QKV + OUTPUT + FF_IN + FF_OUT
 
@@ -31,19 +31,18 @@ def rows(asked: Setup, plans: Plans) -> dict[str, Operator]:
 
 
 def held(asked: Setup, plans: Plans) -> float:
-    """Bytes of adapters of an instance."""
+    """Return the bytes of adapters of an instance."""
     without = replace(asked, assumptions=asked.assumptions.changed({"adapters.loras": 0}))
     both = [each.memory(plans).weight_bytes for each in (asked, without)]
     return float(np.ravel(both[0] - both[1])[0])
 
 
 def test_the_weights_of_an_adapter_by_hand() -> None:
-    """Two thin matrices beside each of the seven of a block, in 16 bits."""
+    """Two thin matrices for each of the seven matrices of a block, in 16 bits."""
     assert 32 * 16 * LAYER == 41_943_040
     assert held(setup(loras=1), plan_of(batch=8)) == 2.0 * 41_943_040
     assert held(setup(loras=5, rank=8), plan_of(batch=8)) == 5 * 41_943_040
-    # Of two ranks each holds the side of an adapter that is not cut: what comes in of qkv, gate and up; what goes out
-    # of the others.
+    # Both ranks store the uncut side of an adapter: inputs of qkv, gate and up; outputs of the others.
     cut = (3 * 4096 + 6144 / 2) + (4096 / 2 + 4096) + (2 * 4096 + 14336) + (14336 / 2 + 4096)
     assert held(setup(loras=1), plan_of(2.0, batch=8)) == 2 * 32 * 16 * 2 * cut
     # Each of two stages has half of the layers.
@@ -60,7 +59,7 @@ def test_rows_of_a_step_by_hand() -> None:
         assert float(np.ravel(row.flop_per_token)[0]) == 2 * 16 * elements
         assert float(np.ravel(row.weight_bytes)[0]) == pytest.approx(2 * 16 * elements * met)
         assert float(np.ravel(row.repeats)[0]) == 32
-    # What comes in is read for each matrix; what goes out is read and written.
+    # Inputs are read for each matrix; outputs are read and written.
     qkv = found["adapters (qkv)"].activation_bytes_per_token
     assert float(np.ravel(qkv)[0]) == 2 * (3 * 4096 + 2 * 6144)
     assert rows(setup(loras=0), plan_of(batch=8)) == {}

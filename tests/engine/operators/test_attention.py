@@ -1,4 +1,4 @@
-"""Output projections of attention in a number format of their own, as in NVIDIA's DeepSeek-V3.1."""
+"""Output projections of attention in a separate number format, as in NVIDIA's DeepSeek-V3.1."""
 
 from __future__ import annotations
 

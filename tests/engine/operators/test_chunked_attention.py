@@ -1,4 +1,4 @@
-"""Attention within chunks, as in Llama 4: three of four layers of Scout, in chunks of 8,192 tokens."""
+"""Chunked attention, as in Llama 4: three of four layers of Scout, in chunks of 8,192 tokens."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_middle_of_a_chunk_reads_six_tenths_at_7000_tokens() -> None:
 
 
 @settings(max_examples=50, deadline=None)
-# Contexts that can be typed: none, or from 1e-15 on.
+# Valid contexts: zero, or from 1e-15 on.
 @given(st.just(0.0) | st.floats(1e-15, 5e4), st.floats(0, 2e4), st.integers(1, 8))
 def test_no_step_sees_more_than_a_chunk_or_than_there_is(context: float, spread: float, new_tokens: int) -> None:
     setup, plan = _setup(context, spread), plan_of(whole=False, new_tokens=new_tokens)
@@ -66,7 +66,7 @@ def _flop(setup: Setup, plan: Plans) -> float:
 
 
 def test_a_prompt_is_the_sum_over_its_steps() -> None:
-    """20,000 tokens in steps of 5,000, one by one and as the step halfway that stands for all."""
+    """Compare 20,000 tokens in steps of 5,000, one by one, with the middle step that represents all."""
     steps = [_setup(start) for start in (0.0, 5000.0, 10_000.0, 15_000.0)]
     halfway, plan = _setup(7500.0, 15_000.0), plan_of(whole=False, new_tokens=5000.0, prefill=True)
     assert 4 * _flop(halfway, plan) == pytest.approx(sum(_flop(step, plan) for step in steps), rel=1e-12)

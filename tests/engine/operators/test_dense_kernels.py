@@ -1,4 +1,4 @@
-"""Kernels of dense products: what the engine makes of their constants."""
+"""Kernels of dense products: the engine's use of their constants."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_feed_forward_by_hand(batch: float, longer: str) -> None:
     | 64 | 2 x 1.174e8 x 64 = 1.503e10 FLOP | 234.9 MB |
     | 1,024 | 2.405e11 FLOP | 234.9 MB |
 
-    Three quarters of the shorter are seen beside the longer.
+    The row takes the longer time plus three quarters of the shorter time.
     """
     setup, rows = _rows(batch)
     weights = 2 * 14336 * 4096
@@ -48,7 +48,7 @@ def test_servers_reach_a_share_of_kernels_alone() -> None:
     _, alone = _rows(64.0)
     _, served = _rows(64.0, "chip.product_efficiency=0.8")
     assert served["qkv"].compute_seconds == pytest.approx(alone["qkv"].compute_seconds / 0.8)
-    # Attention and what is pointwise are no products.
+    # Attention and pointwise operators are not products.
     for name in ("attention", "norms"):
         if name in alone:
             assert served[name].seconds == alone[name].seconds
@@ -78,7 +78,7 @@ def test_chips_have_the_products_of_their_generation(chip: str, products: str) -
 
 
 def test_block_scales_cost_blackwell_nothing() -> None:
-    """As kernels of products with a scale per block are now: nearly as quick as those with one scale, or quicker."""
+    """A product with block scales takes about the same time as one with a single scale, or less."""
     setup = Setup.of("deepseek_v3", "b200", assumptions="deployable")
     assert setup.rates.flops_per_second("fp8_block") > 0.9 * setup.rates.flops_per_second("fp8")
     assert setup.rates.weight_bytes_per_second("nvfp4") < setup.rates.weight_bytes_per_second("fp8")

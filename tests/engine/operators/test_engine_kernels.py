@@ -1,4 +1,4 @@
-"""Kernels of a decode step as engines launch them: counts per layer by hand, and norms over ranks."""
+"""Kernel launches of a decode step: counts per layer by hand, and norms over ranks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _setup(model: str, chip: str, engine: str | None, weights: str | None = None
 
 
 def _per_layer(setup: Setup, tp: float) -> float:
-    """Kernels of all layers over their number [1]."""
+    """Return the kernels of all layers over the number of layers [1]."""
     work = setup.work(_plans(tp))
     rows = [row for row in work.operators if row.name not in _ONCE]
     return sum(scalar(row.repeats * setup.rates.kernels(row, work)) for row in rows) / setup.model.layers
@@ -43,9 +43,10 @@ def test_gpt_oss_with_experts_in_4_bits_by_hand(engine: str, chip: str, kernels:
 def test_latent_attention_of_sglang_by_hand() -> None:
     """DeepSeek V3 in blocks of 128 on H200, tensor-parallel over 8, SGLang 0.5.9: norms are in the all-reduces.
 
-    Attention of all 61 layers: down 2 (quantise, product), q_a norm, q_b 2, two absorbed products (5 in all), rotation,
-    cache write, attention, sum (4), output 2: 13. Three dense layers: in 2, activation 1, out 2. The others: router,
-    top-k, five to the activation, three to the sum, one that adds the shared expert: 11.
+    Attention in all 61 layers has 13 kernels: down 2 (quantize, product), q_a norm, q_b 2, two absorbed products (5 in
+    all), rotation, cache write, attention, sum (4), output 2. Each of the three dense layers has in 2, activation 1,
+    out 2. The others have 11: router, top-k, five to the activation, three to the sum, and one that adds the shared
+    expert.
     """
     setup = _setup("deepseek_v3", "h200_sxm", "sglang 0.5.9")
     assert 61 * _per_layer(setup, 8) == pytest.approx(61 * 13 + 3 * 5 + 58 * 11)
@@ -54,9 +55,10 @@ def test_latent_attention_of_sglang_by_hand() -> None:
 def test_gated_delta_nets_of_sglang_by_hand() -> None:
     """Qwen3.5 397B in blocks of 128 on H200, tensor-parallel over 8, SGLang 0.5.9: 45 recurrent layers of 60.
 
-    Recurrent: norms 2, four projections of which two are quantised before and the output (8), convolution,
-    recurrence, gated norm (3): 13. Attention: no norms beside the all-reduces, qkv 2, norms of heads 1, rotation, cache
-    write, attention, sum 4, gate 1, output 2: 10. Each has router, top-k, eight of experts, the shared sum: 11.
+    Recurrent layers have 13 kernels: norms 2, four projections of which two are quantized first and the output (8),
+    convolution, recurrence, gated norm (3). Attention layers have 10: no norms outside the all-reduces, qkv 2, norms of
+    heads 1, rotation, cache write, attention, sum 4, gate 1, output 2. Each has 11 more: router, top-k, eight of
+    experts, the shared sum.
     """
     setup = _setup("qwen3_5_397b_a17b", "h200_sxm", "sglang 0.5.9", "fp8_block")
     assert 60 * _per_layer(setup, 8) == pytest.approx(45 * 13 + 15 * 10 + 60 * 11)
@@ -80,7 +82,7 @@ def test_norms_of_heads_are_not() -> None:
 
 
 def test_a_step_takes_the_time_of_the_kernels() -> None:
-    """Eleven kernels of 80 layers instead of 14, four microseconds each: 0.96 ms less."""
+    """Eleven kernels of 80 layers instead of 14, four microseconds each, save 0.96 ms."""
     usual, fewer = (
         scalar(evaluate(_setup("llama_3_70b", "h200_sxm", engine, "fp8"), _plans(8), "1d").parts["launches"])
         for engine in (None, "vllm 0.18.0")

@@ -1,4 +1,4 @@
-"""Kernels of routed experts: what the engine makes of their constants, and what DeepGEMM publishes."""
+"""Kernels of routed experts: the engine's use of their constants, and published times of DeepGEMM."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_other_constants_of_experts_are_those_of_formats_without_kernels() -> No
 
 
 def test_the_busiest_rank_counts_once() -> None:
-    """Its tokens are more per expert, so that less of its arithmetic is padding."""
+    """The busiest rank has more tokens per expert, so less of its arithmetic is padding."""
     even, busy = (_setup((*CHANGES, f"experts.imbalance={times}")) for times in (1, 2))
     plans = _plans(ep=8.0, batch=1024.0)
     rows = [next(row for row in setup.work(plans).operators if row.name == "experts in") for setup in (even, busy)]
@@ -133,7 +133,7 @@ def _published() -> list[dict[str, float]]:
     "row", _published(), ids=lambda row: f"{row['groups']:g}x{row['m']:g}x{row['n']:g}x{row['k']:g}"
 )
 def test_deepgemm_on_h800(row: dict[str, float]) -> None:
-    """Products alone, as DeepGEMM's README has them; the constants are fitted to these and to whole layers."""
+    """Compare with the products in DeepGEMM's README; the constants are fitted to these and to full layers."""
     changes = ["assumptions.experts.kernels=hopper_trtllm"]
     setup = Setup.of("deepseek_v3", "h800_sxm", assumptions="deployable", changes=changes)
     kernel = setup.assumptions.experts.kernel("fp8_block")
@@ -168,7 +168,7 @@ def test_a_constant_of_a_named_file_can_be_changed() -> None:
     assert changed.experts.kernels["bf16"].passes != 7
 
 
-#: What a kernel of H100's reaches: its unit sustains 0.8, and is 29.58 FLOP ahead of one of fp32.
+#: Achieved share of a kernel on H100: its unit sustains 0.8, and is 29.58 FLOP ahead of one of fp32.
 UNIT = "unit: {vendor: NVIDIA, efficiency: 0.8, per_vector: 29.58}"
 SLOW = (
     f"{{math_efficiency: 0.4, hbm_efficiency: 0.5, overlap: 1, extra_tokens: 64, extra_elements: 0, passes: 1, {UNIT}}}"
@@ -181,10 +181,11 @@ def _carried(chip: str, kernel: str = SLOW, ep: float = 1.0, tp: float = 8.0) ->
 
 
 def test_kernels_on_a_chip_with_another_ridge() -> None:
-    """Tiles of 256 + 64 rows at 0.4 of the peak: the unit, which sustains 0.8, needs half of the time.
+    """A product at 0.4 of the peak in tiles of 256 + 64 rows: the unit sustains 0.8, so it needs half of the time.
 
-    H20's unit is 296 / 44 = 6.73 FLOP ahead of one of fp32, 0.2274 of H100's: there the rest takes 0.2274 as long next
-    to the unit, and the product 0.5 + 0.5 x 0.2274 = 0.6137 of what 0.4 of the peak would: 0.65 of it.
+    H20's unit is 296 / 44 = 6.73 FLOP ahead of one of fp32, 0.2274 of H100's. The other half therefore takes 0.2274 of
+    its time relative to the unit. The product takes 0.5 + 0.5 x 0.2274 = 0.6137 of the time at 0.4 of the peak, which
+    is 0.65 of the peak.
     """
     setups = {chip: catalog.hardware(chip).dense_flops_per_second["fp8"] for chip in ("h100_sxm", "h20_sxm")}
     flop = 48 * 2.5769803776e10
@@ -196,7 +197,7 @@ def test_kernels_on_a_chip_with_another_ridge() -> None:
 
 
 def test_what_fills_tiles_is_not_the_units() -> None:
-    """Narrow cuts cost time that scales with processors: on H20 they cost less, next to the peak, than on H100."""
+    """Narrow cuts cost time that scales with processors; relative to the peak, they cost less on H20 than on H100."""
     narrow = SLOW.replace("extra_elements: 0", "extra_elements: 512")
     cost = {
         chip: _carried(chip, narrow).compute_seconds / _carried(chip).compute_seconds
@@ -219,7 +220,7 @@ def test_other_vendors_run_other_kernels() -> None:
 
 
 def test_exchanged_tokens_have_kernels_of_their_own() -> None:
-    """Only where ranks with sequences of their own exchange them; prompts and decode steps have one each."""
+    """Only ranks with separate sequences use all-to-all kernels; prompts and decode steps have one each."""
     fast, faster = (SLOW.replace("0.4", share) for share in ("0.6", "0.7"))
     both = SLOW.removesuffix("}") + f", exchanged: {{prompts: {fast}, decode: {faster}}}}}"
     assert _carried("h100_sxm", both) == _carried("h100_sxm")
@@ -233,7 +234,7 @@ def test_exchanged_tokens_have_kernels_of_their_own() -> None:
 
 
 def test_a_table_of_both_kinds_has_each_its_curve() -> None:
-    """Plans that exchange tokens and plans that do not, in one table, take what they take alone."""
+    """Plans with and without all-to-all in one table take the same time as each alone."""
     faster = SLOW.replace("0.4", "0.7")
     both = SLOW.removesuffix("}") + f", exchanged: {{prompts: {faster}, decode: {faster}}}}}"
     setup = _setup((f"experts.kernels={{fp8: {both}}}",))
@@ -251,14 +252,14 @@ def test_a_kernel_without_a_vendor_is_refused() -> None:
 
 
 def _bounded(chip: str, batch: float, *, bound: bool | None = None) -> float:
-    """Step of gpt-oss 20b on one chip [s], without the bound or with the one of the preset."""
+    """Return the step time of gpt-oss 20b on one chip [s], without the bound or with that of the preset."""
     changes = [] if bound is None else [f"assumptions.experts.dense_bound={str(bound).lower()}"]
     setup = Setup.of("gpt_oss_20b", chip, changes=changes, context=320.0)
     return scalar(step_seconds(setup, plan_of(1, batch=batch))[0])
 
 
 def test_a_dense_product_bounds_kernels_of_other_chips() -> None:
-    # Measured on L40S: 14 ms for 3.7 GB of weights, which take 3.7 ms at the bandwidth of the datasheet.
+    # Measured on L40S: 14 ms for 3.7 GB of weights, which need 3.7 ms at the datasheet bandwidth.
     assert _bounded("rtx_4090", 1, bound=False) > 2.0 * _bounded("rtx_4090", 1)
     # gpt-oss on A100, vLLM 0.11: the kernels of Hopper give the throughput of 1,000 requests within 20 %.
     assert _bounded("a100_sxm_80", 4, bound=False) > 1.3 * _bounded("a100_sxm_80", 4)

@@ -1,4 +1,4 @@
-"""Experts on ranks as chance has it, against routers that are simulated."""
+"""Random distribution of tokens over expert ranks, compared with simulated routers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from inference_econ.engine.operator_costs import operator_costs
 from tests.planned import plan_of, row_of, setup_of
 from tests.reading import scalar
 
-#: Of Qwen3 30B A3B.
+#: Dimensions of Qwen3 30B A3B.
 EXPERTS, ACTIVE = 128, 8
-#: Nothing but arithmetic and memory, without curves of kernels.
+#: Only arithmetic and memory, without kernel curves.
 _ALONE = ("experts.kernels={}", "network.collectives=free", "host.graph_launch=0 us")
 
 
@@ -23,7 +23,7 @@ def _experts(spread: str, *, ep: int, batch: float, scv: float = 0.0, tile: int 
 
 
 def _simulated(ranks: int, tokens: int) -> tuple[float, float]:
-    """Touched experts of the rank that touches most, and tokens of the one that gets most, over the mean rank's."""
+    """Return the most distinct experts and the most tokens of a rank, each over the mean of the ranks."""
     draw, touched, routed = np.random.default_rng(11), [], []
     for _ in range(2000):
         chosen = np.stack([draw.permutation(EXPERTS)[:ACTIVE] for _ in range(tokens)])
@@ -82,7 +82,7 @@ def test_what_of_experts_does_not_overlap_adds_up(overlap: float) -> None:
 
 
 def test_the_overlap_of_experts_is_one_of_operators() -> None:
-    """Under the roofline of the whole step, and without any overlap, it changes nothing."""
+    """Under the roofline of the full step, and without any overlap, it has no effect."""
     for overlap, share in (("step", 0.0), ("none", 1.0)):
         changes = ("experts.overlap=0.3", f"chip.overlap={overlap}", *_ALONE)
         setup = setup_of("qwen3_30b_a3b", "h100_sxm", 0.0, *changes)

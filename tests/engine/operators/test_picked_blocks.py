@@ -1,4 +1,4 @@
-"""Attention to blocks of tokens that an indexer picks for each KV head, as in MiniMax-M3."""
+"""Attention to blocks of tokens that an indexer selects per KV head, as in MiniMax-M3."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_step_scans_all_index_keys_and_reads_what_is_picked(context: float, at
 
 
 def test_index_keys_are_cached_in_the_format_of_keys_and_values() -> None:
-    """Whatever engines do with those of DeepSeek's indexer, which have 8 bits and a scale."""
+    """The format is independent of that of DeepSeek's indexer keys, which have 8 bits and a scale."""
     setup = _setup(10_000.0)
     assert setup.assumptions.attention.index_keys == "eight_bit"
     held = held_cache(setup.model, setup.precision, plan_of(whole=False), 16_000.0, setup.assumptions)

@@ -1,4 +1,4 @@
-"""Curves of attention: a decode step and a prompt by hand, and where no curve is known."""
+"""Attention curves: a decode step and a prompt by hand, and chips without a curve."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents on servers: what two measured servers saw of them, and the answers of the Python API."""
+"""Agents on servers: observations of two measured servers, and results of the Python API."""
 
 from __future__ import annotations
 
@@ -29,16 +29,17 @@ from inference_econ.inputs import Length, Requests, SessionSpec, Step, catalog
 from inference_econ.serving import Trace
 from inference_econ.serving.simulation.events import KvCacheMemory, Server, StepTimes, simulate
 
-#: Of aarora79/agentic-coding-harness-benchmarks, performance-summary.json, where they are fullest before the knee:
-#: no prompt of its layout was measured, and levels of servers that found theirs in a cache no longer count for it.
-#: Gauges and rates are means over 719 s, of which agents are driven for 600 (run-throughput-harness.py cuts them off).
+#: Source: aarora79/agentic-coding-harness-benchmarks, performance-summary.json, at the highest load before the
+#: collapse. No prompt of its layout was measured, and corrections of servers with cache hits no longer apply to it.
+#: Gauges and rates are means over 719 s, of which agents run for 600 (run-throughput-harness.py stops them).
 DRIVEN = 600 / 719
 MEASURED = (
     ("minimax_m2_5", 4, 15, 0.982, 0.0495, 15.03 / DRIVEN, 51_330 / DRIVEN),
     ("deepseek_v3_2", 8, 5, 0.900, 0.0309, 5.47 / DRIVEN, 27_348 / DRIVEN),
 )
-#: Of the same, swe-benchmark-data, metrics.json: tasks whose agent had the server to itself; prompt tokens, those of
-#: them that were read, seconds of a prefill and of the rest of the time to the first token, each the mean of a task.
+#: Source: swe-benchmark-data, metrics.json, of the same repository: tasks whose agent had the server alone. Values are
+#: means of a task: prompt tokens, tokens that were computed, seconds of prefill, and the rest of the time to the first
+#: token.
 ALONE = (
     ("minimax_m2_5", 4, 63_402, 339, 0.0478, 0.1356),
     ("minimax_m2_5", 4, 51_485, 1_018, 0.0729, 0.1130),
@@ -56,9 +57,9 @@ def test_measured_servers_under_coding_agents(
     model: str, tp: int, number: int, ttft: float, tpot: float, running: float, read: float,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """Lengths are those that the counters of these servers say; their latencies are predicted.
+    """Compare latencies at the lengths in these servers' counters.
 
-    Their caches have 16 bits, as vLLM's have that are told nothing else. Of 3,000 requests means are off by 8 %.
+    Their caches have 16 bits, the default of vLLM. Means of 3,000 requests are off by 8%.
     """
     monkeypatch.setattr(agent_play, "_LEAST", 20_000)
     monkeypatch.setattr(agent_play, "_MOST", 20_000)
@@ -74,9 +75,9 @@ def test_measured_servers_under_coding_agents(
 def test_measured_requests_of_one_agent(
     model: str, tp: int, prompt: int, new: int, reading: float, rest: float
 ) -> None:
-    """What is read is read as fast; the rest is the host's, and grows with the whole prompt.
+    """Compare the prefill time and the remainder, which is CPU overhead and grows with the full prompt.
 
-    Requests of DeepSeek scatter: 8 % fewer tokens of the second took 17 % less.
+    Requests of DeepSeek scatter: the second had 8% fewer tokens and took 17% less.
     """
     setup, work = Setup.of(model, "h200_sxm", engine="vllm", kv="bf16"), Agents.of("coding_agent")
     service = offer(setup, work.requests, Space(Pins(tp=tp, dp=1, pp=1))).service(0)
@@ -86,7 +87,7 @@ def test_measured_requests_of_one_agent(
 
 @cache
 def small(space: Space | None = None) -> tuple[Agents, tuple[Candidate, ...]]:
-    """Agents of short sessions, and who competes for them."""
+    """Return agents of short sessions, and the candidates that serve them."""
     step = Step(name="work", turns=6, new_tokens=200, answer_tokens=60, pause=1)
     work = Agents("helpers", SessionSpec(shared_tokens=500, steps=[step]))
     return work, market(Setup.of("llama_3_8b", "h100_sxm", engine="vllm"), work.requests, space, slots=64)
@@ -115,7 +116,7 @@ def test_most_agents_are_the_inverse_of_the_cheapest_for_some(means: Means, monk
     best = work.most_agents(offers, means, kept)[0]
     assert isinstance(best, AgentDeployment) and best.fleet is None
     assert best.accelerators <= 6 and best.dollars_per_hour <= 20.0
-    # So many cost no more than that, and a tenth more do.
+    # This number of agents costs no more, and a tenth more agents do.
     assert work.recommend(offers, int(best.use.agents), kept)[0].dollars_per_hour <= best.dollars_per_hour
     more = work.recommend(offers, round(1.1 * best.use.agents), kept)[0]
     assert more.dollars_per_hour > best.dollars_per_hour
@@ -125,7 +126,7 @@ def test_most_agents_are_the_inverse_of_the_cheapest_for_some(means: Means, monk
 
 
 def test_the_smallest_instance_that_carries_all_is_the_cheapest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Larger ones carry more per dollar, of which nothing is wanted here."""
+    """Larger instances serve more per dollar, but the load does not need it."""
     monkeypatch.setattr(agent_play, "_LEAST", 900)
     work = Agents.of("chat")
     offers = market(Setup.of("qwen3_32b", "h200_sxm", engine="vllm"), work.requests)
@@ -168,7 +169,7 @@ def test_instances_that_are_told_their_slots_are_played_and_launched_with_them(m
     played = agents.load(with_slots(free, 4), [20]).points[0]
     assert 3.0 < played.load.in_flight <= 4.0
     assert with_slots(free, 4).service(0).slots_of_blocks == 4
-    # Blocks decide below the number that is told, where memory holds more than mean contexts.
+    # If memory holds more than mean contexts, its blocks decide below the given number.
     most = int(free.slots[0])
     assert with_slots(free, 2 * most).service(0).slots_of_blocks == 2 * most < free.service(0).slots_of_blocks
     assert InstanceLimits.of(with_slots(free, 4).service(0), engine("vllm"), "both").sequences == 4
@@ -218,7 +219,7 @@ def test_what_cannot_be_asked() -> None:
 
 @pytest.mark.parametrize("tokens", [240_000, 1_000_000])
 def test_conversations_of_the_cache_command_find_as_much_when_they_are_played(tokens: int) -> None:
-    """The closed form of what a memory still holds against its blocks; nearly nobody is being served meanwhile."""
+    """Compare the formula for tokens still in memory with simulated blocks, while almost no request is active."""
     conversation = Conversation(6, 200, 100, think_seconds=60.0, lifetime_seconds=1e9, system_tokens=320)
     found = conversation.found(conversation.lifetime(4.0, tokens))
     chat = Step(name="chat", turns=6, new_tokens=200, answer_tokens=100, pause=60, pause_variation=1)
@@ -235,7 +236,9 @@ def test_conversations_of_the_cache_command_find_as_much_when_they_are_played(to
 
 
 def test_agents_of_agentperf_have_its_published_lengths() -> None:
-    """Of its methodology: prompts of 5,000 to 131,000 tokens, 27,000 on average; answers p50 150, p95 2,000."""
+    """Its methodology states prompts of 5,000 to 131,000 tokens, 27,000 on average, and outputs with p50 150 and p95
+    2,000.
+    """
     means = Agents.of("agentperf").means
     assert np.mean(means.prompts) == pytest.approx(27_000, rel=0.03) and means.side_by_side == 1.0
     assert means.prompts.min() > 5_000 and np.max(means.prompts + means.answers) <= 131_072
@@ -243,7 +246,7 @@ def test_agents_of_agentperf_have_its_published_lengths() -> None:
 
 
 def _in_flight(chip: str, cached: int) -> float:
-    """Requests of AA-AgentPerf that a node of eight has in flight with 20 tokens per second each, per watt [1/W]."""
+    """Return the concurrent AA-AgentPerf requests of a node of eight at 20 tokens/s each, per watt [1/W]."""
     setup = Setup.of("deepseek_v4_pro", chip, engine="vllm")
     requests = Requests(isl=Length(values=(26_825.0,)), osl=Length(values=(529.0,)), cached=cached)
     nodes = [offer(setup, requests, Space(Pins(tp=tp, dp=8 // tp, pp=1))).service(0) for tp in (1, 8)]
@@ -256,7 +259,7 @@ def _in_flight(chip: str, cached: int) -> float:
 def test_agentperf_is_what_servers_carry_that_read_prompts_again_or_find_them(
     chip: str, found: bool, published: float
 ) -> None:
-    """Over H200, whose published eleven agents a node are those of a server that reads whole prompts, as MI355X's."""
+    """H200's published eleven agents per node, like MI355X's, match a server that recomputes full prompts."""
     h200 = _in_flight("h200_sxm", 0)
     assert h200 * 8 * 700 == pytest.approx(11, abs=2)
     assert 1 / 1.5 < _in_flight(chip, 25_000 if found else 0) / h200 / (published / 2594) < 1.5
@@ -264,7 +267,7 @@ def test_agentperf_is_what_servers_carry_that_read_prompts_again_or_find_them(
 
 @pytest.mark.long
 def test_pools_carry_agents_where_a_play_of_them_keeps_the_promises() -> None:
-    """MiniMax-M2.5 on H200: apart they need a tenth fewer chips, though answers are read again."""
+    """MiniMax-M2.5 on H200: disaggregated serving needs a tenth fewer chips, although outputs are recomputed."""
     work, setup = Agents.of("coding_agent"), Setup.of("minimax_m2_5", "h200_sxm", engine="vllm")
     found = work.recommend(market(setup, work.requests, Space(max_accelerators=4)), 100)
     best, together = found[0], next(choice for choice in found if choice.fleet is None)
@@ -272,7 +275,7 @@ def test_pools_carry_agents_where_a_play_of_them_keeps_the_promises() -> None:
     assert best.dollars_per_hour < 0.95 * together.dollars_per_hour
     trace, readers = best.use.trace, best.fleet.prefill_instances
     assert trace.statistics("ttft")["p90"] <= 10.0 and trace.statistics("tpot")["p90"] <= 0.05
-    # Of what was said before, answers are not found where prompts are read.
+    # Prefill instances do not find outputs of earlier turns in their cache.
     answers = work.means.answers.mean() / work.means.prompts.mean()
     assert sum(trace.hit_rates.values()) < trace.known_share - 0.5 * answers
     record = found.to_dict()["choices"][0]
@@ -283,7 +286,7 @@ def test_pools_carry_agents_where_a_play_of_them_keeps_the_promises() -> None:
     assert (day.readers, day.writers) == ((math.ceil(readers / 10), readers), (math.ceil(writers / 10), writers))
     (said,) = day.sentences(1e6, RENTED, catalog.elasticity(), {}, 1)
     assert f"{day.readers[0]} to {readers} instances that prefill" in said and "'recommend --agents 100'" in said
-    # A stock that has no room for both kinds, or a day that costs no less, is no reason to say so.
+    # There is no note if the available GPUs cannot hold both kinds, or if the day is not cheaper.
     assert not day.sentences(1e6, RENTED, catalog.elasticity(), {best.service.setup.hardware.name: 1}, 1)
     assert not day.sentences(1.0, RENTED, catalog.elasticity(), {}, 1)
 
@@ -293,7 +296,7 @@ HELPERS = SessionSpec(
 )
 
 
-#: One way to pay: prices of one kind differ by nothing but chips.
+#: One pricing model: prices differ only by chip.
 RENTED: tuple[Way, ...] = ("on_demand",)
 
 
@@ -304,10 +307,10 @@ RENTED: tuple[Way, ...] = ("on_demand",)
 def test_questions_about_agents_choose_the_same_fleet(
     model: str, chip: str, arrangement: Arrangement, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is recommended is what is priced, what tokens of an API are held against, and what a day is made of."""
+    """``recommend``, ``price``, the comparison with API offers, and the fleet of a day select the same deployment."""
     monkeypatch.setattr(agent_play, "_LEAST", 300)
     work, kept = Agents("helpers", HELPERS), Targets(tpot_seconds=0.03, ttft_seconds=3.0)
-    # With few slots a fleet of some instances carries few agents; pools cannot be told theirs.
+    # With few slots, a fleet of some instances serves few agents; pools have no such limit.
     slots = 8 if arrangement == "both" else None
     setup, space = Setup.of(model, chip, engine="vllm"), Space(max_accelerators=2)
     offers = market(setup, work.requests, space, arrangement=arrangement, slots=slots)
@@ -325,7 +328,7 @@ def test_questions_about_agents_choose_the_same_fleet(
     assert isinstance(most, AgentDeployment) and most.use.agents >= 0.95 * number
     if arrangement == "disaggregated":
         assert lot["accelerators"] == best.accelerators and lot["serving"] == "disaggregated"
-        # Whoever pays for tokens pays for those who read and those who write: all of the bill.
+        # The cost of tokens includes prefill and decode instances: the full bill.
         assert sum(bill.average[kind] * bill.tokens_per_hour[kind] for kind in bill.average) / 1e6 == pytest.approx(
             best.dollars_per_hour
         )
@@ -347,7 +350,7 @@ def test_a_day_of_agents_is_planned_and_played(monkeypatch: pytest.MonkeyPatch) 
     assert isinstance(lot, AgentLot) and lot.record(kept)["request_rate"] > 0.0
     needed = (120, 66, 36, 90)
     assert np.all([lot.carried for lot in day.lots] @ day.plan.counts >= np.array(needed) - 1e-6)
-    # As many in flight at all the agents of a lot as were played; fewer agents have fewer, more of them more.
+    # All agents of a rental unit have the simulated concurrency; fewer agents have less, and more have more.
     flight = lot.in_flight(np.array([0.5, 1.0, 1.5]))
     assert flight[1] == pytest.approx(lot.replicas * lot.load.in_flight) and flight[0] < 0.6 * flight[1] < flight[2]
     record = day.to_dict()
@@ -365,7 +368,7 @@ def test_a_day_of_agents_is_planned_and_played(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_every_agent_plays_half_a_session_before_anything_is_measured() -> None:
-    """A fleet whose memory is too small tips over in the first 20 turns of its agents: 3.9 s, then 17 to 22 s."""
+    """A fleet with too little memory collapses in the first 20 turns of its agents: 3.9 s, then 17 to 22 s."""
     long, short = Agents.of("coding_agent"), Agents.of("batch")
     for number in (1, 50, 500, 5000):
         count, unmeasured = agent_play.run_of(long, number)

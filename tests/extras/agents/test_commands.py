@@ -1,4 +1,4 @@
-"""Agents instead of a rate: load, recommend and price of a traffic with sessions."""
+"""Agents instead of a rate: load, recommend and price of a workload with sessions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ sources:
 
 @pytest.fixture
 def helpers(tmp_path: Path) -> str:
-    """A traffic of short sessions."""
+    """Write a workload of short sessions."""
     (tmp_path / "helpers.yaml").write_text(FILE.format(new=200), encoding="utf-8")
     return "helpers.yaml"
 
@@ -92,7 +92,7 @@ def test_usual_promises_are_met_with_a_confidence(
 
 
 def test_a_rate_of_requests_is_told_the_agents_that_make_it(refused: Command, helpers: str) -> None:
-    """A mean turn is followed by 5/6 s of pause; promises are 10 s and 59 further tokens of 50 ms."""
+    """A pause of 5/6 s follows a mean turn; the SLOs are 10 s and 59 further tokens of 50 ms."""
     said = refused("recommend", *ONE, "--request-rate", 60, "--traffic", helpers).warned
     assert "60 requests/s come from 50 if answers come at once, 827 if they just keep the SLOs" in said
 
@@ -110,7 +110,7 @@ def test_contexts_beyond_the_model_are_refused_with_their_line(command: Command,
 
 
 def test_shipped_sessions_beyond_a_model_are_written_to_a_file_to_be_changed(command: Command, tmp_path: Path) -> None:
-    """What the message says is done, and helps."""
+    """The fix in the message works."""
     words = ("load", "qwen3_32b", "h100_sxm", "--tp", 2, "--dp", 1, "--pp", 1, "--agents", 2, "--traffic")
     said = command(*words, "coding_agent").warned
     assert "sessions of coding_agent grow to 120,000 tokens, beyond the 40,960 that Qwen3 32B was made for" in said

@@ -1,4 +1,4 @@
-"""Prompts that repeat what others had, against a second count of the blocks; sessions, against what must be so."""
+"""Prompts with cached prefixes, against a second count of the blocks, and sessions against invariants."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ BLOCK = 4
 
 
 def _server(blocks: int = 10_000, slots: int = 64, **changes: object) -> Server:
-    """A token of a prompt takes 0.1 ms, a decode step 10 ms."""
+    """Return a server with 0.1 ms per prompt token and 10 ms per decode step."""
     server = Server(StepTimes(lambda *_: 0.01, lambda tokens, _: 1e-4 * tokens), slots, "chunked", 4096)
     return replace(server, cache=KvCacheMemory(blocks, BLOCK), **changes)  # type: ignore[arg-type]
 
 
 def _least_recently_used(prompts: list[list[int]], room: int) -> list[int]:
-    """Blocks that each prompt finds, counted one by one: those of a prompt are used in turn, the first one last."""
+    """Count the blocks that each prompt finds, one by one: those of a prompt are used in turn, the first one last."""
     memory: OrderedDict[tuple[int, ...], None] = OrderedDict()
     found = []
     for prompt in prompts:
@@ -51,7 +51,7 @@ def test_an_independent_cache_finds_the_same_blocks(prompts: list[list[int]], ro
         [(names.setdefault(tuple(prompt[: end + 1]), len(names)), 1) for end in range(len(prompt))]
         for prompt in prompts
     ]
-    # One token more than the blocks, which is read in any case and takes a block that nobody will have again.
+    # One token more than the blocks, which is always computed and fills a block without reuse.
     isl = np.array([BLOCK * len(prompt) + 1 for prompt in prompts])
     stream = Stream(10.0 * np.arange(len(prompts), dtype=float), isl, np.ones_like(isl), parts)
     trace = simulate(_server(room), stream, warm_up=0.0, cool_down=0.0)
@@ -74,7 +74,7 @@ def _play(spec: SessionSpec, agents: int, server: Server, count: int = 400, **ch
 @pytest.mark.parametrize("blocks", [60, 200, 10_000])
 @pytest.mark.parametrize("router", ["round_robin", "least_busy", "prefix_aware"])
 def test_prompts_are_read_or_found(agents: int, blocks: int, router: str) -> None:
-    """All tokens of prompts, and those that are read again of requests that were sent back, are read or found."""
+    """All tokens of prompts, and the recomputed tokens of preempted requests, are computed or found."""
     trace = _play(_chat("lognormal:6:1"), agents, _server(blocks), instances=2, router=router)
     found = sum(int(tokens.sum()) for tokens in trace.found_tokens.values())
     assert np.all(sum(trace.found_tokens.values()) <= trace.known_tokens)
@@ -84,12 +84,12 @@ def test_prompts_are_read_or_found(agents: int, blocks: int, router: str) -> Non
 
 
 def test_a_session_finds_all_that_was_said_in_whole_blocks() -> None:
-    """40 shared tokens, then 20 of the user and 20 of the answer a turn, of which the last token is not computed."""
+    """40 shared tokens, then 20 of the user and 20 of the output per turn; its last token is not computed."""
     trace = _play(_chat(), 1, _server(), count=40)
     whole = trace.sessions == 5
     assert trace.found_tokens["HBM"][whole].tolist() == [40, 76, 116, 156]
     assert trace.known_tokens[whole].tolist() == [40, 76, 116, 156]
-    # One at a time: 24 new tokens, 19 further steps, 2 s of pause.
+    # One session at once: 24 new tokens, 19 further steps, 2 s of pause.
     assert trace.ttft[whole][1:] == pytest.approx(1e-4 * 24)
     assert np.diff(trace.arrival[whole]) == pytest.approx(1e-4 * 24 + 19 * 0.01 + 2.0, abs=1e-3)
 
@@ -102,7 +102,7 @@ def test_hits_fall_and_waits_grow_with_the_number_of_agents() -> None:
 
 
 def test_what_memory_loses_is_brought_back_from_the_one_behind_it() -> None:
-    """Nobody decodes: a prompt waits for its blocks, 10 ms each, and those of others before it."""
+    """Without decode, a prompt waits for its blocks, 10 ms each, and those of earlier prompts."""
     tier = Tier("host", 10_000, 0.01, 0.5)
     without, behind = (
         _play(_chat("10", pause=1.0), 32, _server(600, tiers=tiers), count=2000) for tiers in ((), (tier,))
@@ -125,7 +125,7 @@ def test_a_router_that_follows_prefixes_finds_more() -> None:
 
 
 def test_turns_that_go_on_alone_are_one_part_of_a_prompt() -> None:
-    """Of 100 turns the last one begins with what all share and what the session said, as the second does."""
+    """The last of 100 turns starts with the shared prefix and its session's tokens, like the second."""
     feed = SessionFeed(Sessions(draw_sessions(_chat("100")), 40, 1, 300))
     (sent,) = feed.first(BLOCK)
     for _ in range(250):
@@ -134,7 +134,7 @@ def test_turns_that_go_on_alone_are_one_part_of_a_prompt() -> None:
 
 
 def test_the_host_takes_longer_for_what_was_said_before() -> None:
-    """Turns of 40, 80, .. tokens said before, an agent by itself; traces are in the order in which turns were sent."""
+    """Turns have 40, 80, .. earlier tokens, for a single agent; traces are in order of submission."""
     work = Sessions(draw_sessions(_chat()), 40, 1, 400)
     plain, more = (simulate(_server(), replace(work, said_token_seconds=each)) for each in (0.0, 1e-3))
     said = more.known_tokens
@@ -145,7 +145,7 @@ def test_the_host_takes_longer_for_what_was_said_before() -> None:
 
 
 def test_agents_side_by_side_wait_for_each_other() -> None:
-    """A plan of 10 tokens, three agents of two turns each, and a report that carries on the plan."""
+    """A plan of 10 tokens, three agents of two turns each, and a report that continues the plan."""
     plan = Step(name="plan", new_tokens=100, answer_tokens=11)
     search = Step(name="search", after=["plan"], turns=2, new_tokens=50, answer_tokens=21, agents=3, pause=1.0)
     report = Step(name="report", after=["plan", "search"], continues="plan", new_tokens=30, answer_tokens=5)
@@ -173,7 +173,7 @@ def _without_reuse(agents: int):  # type: ignore[no-untyped-def]
 
 @pytest.mark.parametrize("agents", [40, 120])
 def test_sessions_without_reuse_agree_with_closed_forms(agents: int) -> None:
-    """Little's law with a pause: agents = requests/s x (pause + latency), at the steady state of those in flight."""
+    """Little's law with a pause: agents = requests/s x (pause + latency), at the steady state of the concurrency."""
     service, trace = _without_reuse(agents)
     state = service.at(trace.in_flight)
     assert trace.requests_per_second == pytest.approx(agents / (20.0 + trace.e2e.mean()), rel=0.02)
@@ -190,7 +190,7 @@ def test_a_loop_of_one_turn_sessions_is_a_closed_loop() -> None:
 
 @pytest.mark.parametrize("turns", [1, 10])
 def test_lengths_have_the_mean_of_their_distribution(turns: int) -> None:
-    """Two hundred single turns are drawn together: by chance their mean would be off by 7 % and more."""
+    """The sampler draws two hundred single turns together; independent draws would move their mean by 7% and more."""
     step = Step(name="chat", turns=turns, new_tokens="lognormal:520:1", answer_tokens="lognormal:300:1")
     drawn = draw_sessions(SessionSpec(shared_tokens=40, steps=[step]))
     assert np.mean([turn.answer for session in drawn for turn in session]) == pytest.approx(300, rel=0.01)

@@ -1,4 +1,4 @@
-"""Instances that read beside those that decode, played: against times by hand, and what is found of sessions."""
+"""Simulated prefill and decode instances: against times by hand, and cache hits of sessions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _caching(blocks: int = 10_000) -> Server:
 
 
 def test_one_request_takes_what_each_part_of_its_way_takes() -> None:
-    """0.1 s to read 100 tokens, 0.02 s of its way for a prompt of 50, 10 ms for each of 4 tokens after the first."""
+    """0.1 s to process 100 tokens, 0.02 s to transfer a prompt of 50, 10 ms for each of 4 tokens after the first."""
     stream = Stream(np.array([0.0, 10.0]), np.array([100, 100]), np.array([5, 5]))
     writing = Writing(_SERVER, 1, prompt_tokens=50.0, exposed_seconds=0.02)
     trace = simulate_apart(_SERVER, writing, stream, warm_up=0.0, cool_down=0.0)
@@ -33,7 +33,7 @@ def test_one_request_takes_what_each_part_of_its_way_takes() -> None:
 
 
 def test_links_carry_one_cache_after_the_other() -> None:
-    """Two prompts of one reader that come together leave in turn; two readers send to one link, too."""
+    """Two prompts of one prefill instance that arrive together leave in turn; two instances also share one link."""
     stream = Stream(np.array([0.0, 0.0]), np.array([100, 100]), np.array([2, 2]))
     fast = Server(StepTimes(_SERVER.times.decode_step_seconds, lambda tokens, cached: 0.0), slots=8, chunk=10_000)  # noqa: ARG005
     for kind, readers in (("sending_seconds", 1), ("receiving_seconds", 2)):
@@ -43,7 +43,7 @@ def test_links_carry_one_cache_after_the_other() -> None:
 
 
 def test_decoding_waits_for_no_prompt() -> None:
-    """A closed loop whose prompts take long: steps of those that decode are as short as they are by themselves."""
+    """In a closed loop with long prompts, decode steps are as short as without prefill."""
     loop = Loop(4, np.full(400, 300), 10 + np.arange(400) % 23)
     apart = simulate_apart(_SERVER, Writing(_SERVER, 1, prompt_tokens=300.0), loop, instances=2)
     both = simulate(_SERVER, loop, instances=1)
@@ -53,7 +53,7 @@ def test_decoding_waits_for_no_prompt() -> None:
 
 
 def _sessions(count: int = 60) -> Sessions:
-    """Two turns: a prompt of 100 tokens, and one of 160 that has it and its answer of 40 at its beginning."""
+    """Return two turns: a prompt of 100 tokens, and one of 160 that starts with it and its output of 40."""
     turns = (Turn(100, 40, -1, 0, (1,), 0.0), Turn(160, 40, 0, 1, (), 0.1))
     return Sessions([turns], 0, 1, count)
 
@@ -63,14 +63,14 @@ def test_answers_are_read_again() -> None:
     apart = simulate_apart(_caching(), Writing(_caching(), 1, prompt_tokens=130.0), _sessions(), warm_up=0.2)
     second = apart.prompt_tokens == 160
     assert set(apart.found_tokens["HBM"][second]) == {100} and not apart.found_tokens["HBM"][~second].any()
-    # The last token of an answer is written when its cache is not there yet.
+    # The last token of an output is written before its cache arrives.
     assert set(together.found_tokens["HBM"][second]) == {130}
     for trace, found in ((apart, 100), (together, 130)):
         assert trace.tokens_read == 30 * (100 + 160 - found)
 
 
 def test_readers_forget_what_has_no_room() -> None:
-    """Room for one prompt: what the other agent sent meanwhile has taken the place of the first turn."""
+    """With memory for one prompt, the other agent's prompt replaces the first turn."""
     work = Sessions(_sessions().drawn, 0, 2, 60)
     small = simulate_apart(_caching(17), Writing(_caching(), 1, prompt_tokens=130.0), work)
     large = simulate_apart(_caching(), Writing(_caching(), 1, prompt_tokens=130.0), work)
@@ -78,7 +78,7 @@ def test_readers_forget_what_has_no_room() -> None:
 
 
 def test_what_decoding_has_no_room_for_is_read_again_there() -> None:
-    """Two answers that grow beyond the memory: one is sent back, and both end."""
+    """Two outputs grow past the memory: one request is preempted, and both end."""
     stream = Stream(np.array([0.0, 0.0, 50.0]), np.full(3, 50), np.full(3, 100))
     writing = Writing(_caching(20), 1, prompt_tokens=50.0)
     trace = simulate_apart(_caching(), writing, stream, warm_up=0.0, cool_down=0.0)

@@ -1,4 +1,4 @@
-"""The commands that turn questions round."""
+"""Commands that infer model sizes and prices from offers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ HOUR = ("infer", "--hour-price", "--truth", "llama_3_8b", "--offer", "input=0.03
 
 
 def test_the_hour_behind_a_token_pays_for_that_token(command: Command) -> None:
-    """At the price of an hour that is implied, the cheapest service of that speed costs what is asked."""
+    """At the implied price of an hour, the cheapest service of that speed has the requested cost."""
     asked = record(command, *HOUR)
     price = asked["dollars_per_accelerator_hour"]
     front = record(command, "frontier", "llama_3_8b", "h100_sxm", "--price", price)
-    # What is listed has points on both sides of the speed, and that of 60 tokens/s lies between them.
+    # The list has points on both sides of the speed, and the cost at 60 tokens/s lies between them.
     rows = [(row["tokens_per_second_per_user"], row["dollars_per_million_output_tokens"]) for row in front["points"]]
     slower, faster = (pick(row for row in rows if (row[0] >= 60) is fast) for pick, fast in ((max, False), (min, True)))
     assert slower[1] <= 0.06 + 0.03 * 2000 / 500 <= faster[1] < 1.05 * slower[1]

@@ -1,4 +1,4 @@
-"""Sizes of closed models: models of every size, frontiers between them, weights, and what cannot be explained."""
+"""Sizes of closed models: models of every size, frontiers between them, weights, and inconsistent offers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from inference_econ.extras.closed_models.scenario_kinds import ObservedOffer, Pr
 from inference_econ.inputs import catalog
 
 USUAL = scenario_kinds.priors("usual")
-#: Shipped frontiers have three decimals of logarithms, and those of the same code differ in the last digits.
+#: Shipped frontiers have three decimals of logarithms, and results of the same code differ in the last digits.
 SHIPPED = 0.002
 SAMPLES = 512
 
@@ -55,7 +55,7 @@ def changed(**changes: object) -> Priors:
 
 
 def kept_sources() -> dict[str, object]:
-    """Without those of single families, which may be gone."""
+    """Remove the sources of single families, which may be gone."""
     return {field: source for field, source in USUAL.sources.items() if not field.startswith("families.")}
 
 
@@ -85,7 +85,7 @@ def test_experts_must_make_sense(name: str, experts: int, message: str) -> None:
 
 @pytest.mark.parametrize("index", [3, 250, 777, 1212])
 def test_shipped_frontiers_are_those_of_now(index: int) -> None:
-    """If not, the cost model has moved: sh run.sh refit priors."""
+    """If not, the cost model has changed: run sh run.sh refit priors."""
     case = sorted(shipped_points(), key=str)[index]
     np.testing.assert_allclose(frontiers.points_of(case), shipped_points()[case], atol=SHIPPED)
     assert table_line(case).startswith(f"{case.model},{case.parameters:g},{case.experts},{case.chip}")
@@ -127,7 +127,7 @@ def test_points_of_the_sequence_are_spread_evenly() -> None:
 
 
 def by_hand(speeds: list[float], costs: list[float]) -> Draws:
-    """One model per speed and cost, served in one way."""
+    """Return one model per speed and cost, with a single deployment."""
     ones = np.zeros((len(speeds), 1, 1))
     sizes = np.array([1e9 * (index + 1) for index in range(len(speeds))])
     return Draws(
@@ -138,7 +138,7 @@ def by_hand(speeds: list[float], costs: list[float]) -> Draws:
 
 
 def test_weights_are_those_of_bayes_theorem_by_hand() -> None:
-    """Two models, an offer of a speed and a price: normal densities of logarithms, multiplied and normalised."""
+    """Two models, an offer of a speed and a price: normal densities of logarithms, multiplied and normalized."""
     offer = ObservedOffer(
         tokens_per_second=50.0, dollars_per_million_input_tokens=1.0, dollars_per_million_output_tokens=2.0
     )
@@ -159,7 +159,7 @@ def test_half_of_the_draws_weigh_half() -> None:
 
 
 def test_offers_made_from_the_priors_hold_their_size_in_four_of_five_intervals() -> None:
-    """Simulated observations of drawn models: the posterior is calibrated for its own priors."""
+    """Simulate observations of drawn models: the posterior is calibrated for its own priors."""
     draws, random = usual_draws(), np.random.default_rng(0)
     inside = []
     for model in random.integers(0, SAMPLES, 40):
@@ -288,7 +288,7 @@ def test_draws_that_a_chip_cannot_hold_do_not_count() -> None:
 
 @pytest.mark.long
 def test_open_models_treated_as_closed_as_the_documents_say() -> None:
-    """Of twelve models either size of nine lies in its interval of 80 %."""
+    """Either size of nine among twelve models lies in its interval of 80%."""
     total, active, _ = ie.run("studies/open_as_closed").tables
     text = (Path(__file__).parents[3] / "docs" / "evidence" / "infer.md").read_text(encoding="utf-8")
     assert [table.notes[0].split(" true")[0] for table in (total, active)] == ["9 of 12", "9 of 12"]

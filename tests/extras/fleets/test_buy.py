@@ -1,4 +1,4 @@
-"""Tokens, rented and owned machines: where they cross, against a walk along the traffic."""
+"""API tokens, rented and owned machines: break-even points against a sweep over request rates."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_walk_along_the_traffic_finds_the_same_crossovers(bought: Purchase, sh
 
 @pytest.mark.parametrize("arrangement", ["both", "aggregated", "disaggregated"])
 def test_the_fleet_that_is_recommended_for_a_traffic_is_billed(arrangement: Arrangement) -> None:
-    """Two commands say the same of every chip, and what is cheaper at some traffic is so from a smaller one on."""
+    """Two commands agree on every chip, and the cheaper option at some rate starts at a lower rate."""
     rate, requests, space = 300.0, ie.Requests(1000, 200), ie.Space(max_accelerators=2, any_group=True)
     chips = {
         chip: ie.candidates(ie.Setup.of("llama_3_8b", chip, engine="vllm"), requests, space, arrangement=arrangement)
@@ -79,7 +79,7 @@ def test_the_fleet_that_is_recommended_for_a_traffic_is_billed(arrangement: Arra
             bill["dollars_per_month"], rel=0.25
         )  # one of five GPUs
         if lot.pools is not None:
-            # The whole of pools is what its parts are.
+            # The total of pools is the sum of their parts.
             assert lot.fleet(lot.parts * lot.carried)[0] == lot.pools.rented
 
 
@@ -100,7 +100,7 @@ def test_the_usual_speed_is_promised_where_nobody_promises(layouts: Services) ->
 def test_offers_are_of_the_last_day_of_each_provider_and_of_all_hours() -> None:
     offers = offers_of(catalog.model("llama_3_70b"))
     days = {name.rpartition(", ")[2] for name in charged(offers)}
-    assert days == {"2026-07-01", "2026-10-10"}  # those of June 2025 are too old beside them
+    assert days == {"2026-07-01", "2026-10-10"}  # those of June 2025 are too old
     some = Offer(
         provider="a", model="llama_3_70b", model_as_written="m", date="2099-01-01", hours="off-peak",
         dollars_per_million_input_tokens=1.0, dollars_per_million_output_tokens=2.0, source="s", where="w",

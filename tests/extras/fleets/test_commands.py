@@ -1,4 +1,4 @@
-"""The command that plans and plays the fleet of a day."""
+"""``fleet``: the plan and simulation of a day."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_same_day_from_a_file_and_from_the_line(command: Command, tmp_path: 
 
 def test_a_trace_of_prompts_that_share_blocks_is_a_day(command: Command, tmp_path: Path) -> None:
     path, gaps = tmp_path / "day.jsonl", (10, 5, 10)
-    # Two hours and the half of a third, whose prompts have one half in common.
+    # Two hours and half of a third, whose prompts share one half.
     seconds = [3600 * hour + at for hour, gap in enumerate(gaps) for at in range(0, 1800 if hour == 2 else 3600, gap)]
     lines = (
         {"timestamp": 1000 * at, "input_length": 1024, "output_length": 100, "hash_ids": [0, 1 + at]} for at in seconds

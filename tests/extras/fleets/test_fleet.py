@@ -1,4 +1,4 @@
-"""A day of a fleet: the plan against all plans, the play against what must be conserved."""
+"""A day of a fleet: the plan against all plans, the simulation against conservation laws."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_prices_are_those_of_the_file_and_the_price_of_a_setup_is_of_its_kind() 
     tco = kinds("tco:neocloud")
     assert tco["reserved"] == ie.Setup.of("llama_3_8b", "h100_sxm", price="tco:neocloud").hour_price.dollars
     assert tco["on_demand"] == hourly > 1.2 * tco["reserved"]
-    # Owned chips are paid for at all hours; the price of an hour in use bears those that are not.
+    # Owned chips are paid for at all hours; the price of an hour in use includes idle hours.
     in_use = ie.Setup.of("llama_3_8b", "h100_sxm", price="owned").hour_price.dollars
     assert 0.8 * in_use < kinds("owned")["owned"] < in_use
 
@@ -102,9 +102,9 @@ def test_a_known_day_is_played_for_what_it_was_planned_for(layouts: Services) ->
     assert known.dollars.sum() == pytest.approx(answer.plan.dollars)
     assert known.slo_met_share == 1.0 and answer.runs["constant"].slo_met_share == 1.0
     assert answer.plan.dollars < answer.runs["constant"].dollars.sum()
-    # What starts counts beside what still serves.
+    # Starting replicas are included in addition to serving ones.
     assert all(day.most_accelerators >= day.gpu_hours.max() - 1e-9 for day in answer.runs.values())
-    # Hour by hour, and in every form, the same is said.
+    # Numbers agree between hours and formats.
     record = answer.record()
     assert sum(hour["planned_dollars"] for hour in record["hours"]) == pytest.approx(
         record["runs"][2]["dollars_per_day"]
@@ -170,7 +170,7 @@ def test_what_cannot_be_is_refused(layouts: Services) -> None:
 
 
 def test_pools_that_would_be_cheaper_are_said_with_their_numbers() -> None:
-    """As many of either kind as recommendations for the hours have; nothing where only instances that do both are."""
+    """Both instance counts equal those of recommendations for the hours; without pools there is no note."""
     setup, targets = ie.Setup.of("qwen3_32b", "h200_sxm", engine="vllm"), ie.Targets(0.5, 0.03)
     offers = ie.candidates(setup, ie.Requests(isl=2000, osl=500), ie.Space(max_accelerators=4))
     day, together = (10.0, 50.0), [offer for offer in offers if offer.pools is None]

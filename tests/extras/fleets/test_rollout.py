@@ -1,4 +1,4 @@
-"""Rollouts: against closed forms where all answers are alike, tokens conserved, and what cannot be asked."""
+"""Rollouts: against formulas for equal outputs, conservation of tokens, and rejected inputs."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from tests.offered import ONE_CHIP, offer_of, service_of
 
 
 def test_answers_of_one_length_take_as_long_as_their_steps() -> None:
-    """Prompts are read in steps full of them, and a token each is written in as many steps as an answer has."""
+    """Steps full of prompts process them, and an output takes one step per token."""
     service = service_of(isl="64", osl="800")
     (run,) = rollout([offer_of(isl="64", osl="800", pins=ONE_CHIP)], 1, prompts=100).runs
     reading = 100 * service.full_prefill_seconds(64.0)
     made = run.generation
-    # The first to be read write while the others are.
+    # The first prompts decode during the prefill of the others.
     assert made.seconds == pytest.approx(reading + 799 * float(service.step_seconds(100.0)), rel=0.02)
     assert (made.trajectories, made.prompt_tokens, made.answer_tokens) == (100.0, 6_400.0, 80_000.0)
     assert made.written_tokens == made.answer_tokens
     assert made.curve.tail_share == 0.0
-    # A third of the batch at a time takes as long as three such batches.
+    # A third of the batch at once takes as long as three such batches.
     (third,) = rollout([offer_of(isl="64", osl="800", pins=ONE_CHIP)], 1, prompts=90, concurrency=30).runs
     alone = 30 * service.full_prefill_seconds(64.0) + 799 * float(service.step_seconds(30.0))
     assert third.generation.seconds == pytest.approx(3 * alone, rel=0.02)
@@ -62,7 +62,7 @@ def test_no_token_is_lost_between_batches() -> None:
     assert generation.written_tokens + rest.left.sum() == begun.left.sum()
     assert generation.written_tokens == generation.answer_tokens + rest.written.sum()
     assert np.all(rest.left >= 1)
-    # What is carried on is read again, and the same tokens are left in the end.
+    # Continued outputs are recomputed, and the same tokens remain in the end.
     again, nothing = rollouts._Instances(instances.service, replace(batch, finished=1.0))._played(rest, 2)
     assert nothing.name.size == 0
     assert again.answer_tokens + generation.answer_tokens == begun.left.sum()
@@ -86,7 +86,7 @@ def test_samples_of_a_prompt_are_read_once_and_stay_together() -> None:
 def test_a_batch_of_one_trajectory() -> None:
     (run,) = rollout([offer_of(isl="100", osl="1", pins=ONE_CHIP)], 1, prompts=1, finished=0.5).runs
     assert run.record()["busy_share"] == 1.0
-    # Chips that have nothing to do cost as much.
+    # Idle chips cost the same.
     (idle,) = rollout([offer_of(isl="100", osl="1", pins=ONE_CHIP)], 1_000_000_000, prompts=1).runs
     assert idle.generation.seconds == run.generation.seconds
     assert idle.dollars == pytest.approx(1e9 * run.dollars)
@@ -112,7 +112,7 @@ def test_a_learner_computes_six_flop_for_each_active_parameter_and_token() -> No
         assert run.seconds == max(run.generation.seconds, run.learning_seconds)
         # 16 bytes of 8.03e9 parameters are 128 GB.
         assert run.learner_gpus >= 2
-    # Trajectories that begin when others end have no tail.
+    # Trajectories that start when others end have no tail.
     assert stream.generation.curve.tail_share < 0.3 < apart.generation.curve.tail_share
     assert stream.dollars < apart.dollars
     record = answer.to_dict()
@@ -144,9 +144,10 @@ def test_a_learner_without_room() -> None:
     assert (turns.way, turns.learner_gpus, turns.instances) == ("synchronous", 16, 2)
 
 
-#: Steps of GRPO on H100 that NVIDIA published with NeMo RL v0.4: model, GPUs, ranks of an instance, mean answer and its
-#: variation, way, seconds of a step. 64 prompts x 32 samples of at most 4,096 tokens; prompts of OpenMathInstruct-2 are
-#: short, and how answers vary is not published: so that the mean of those that are cut is as published.
+#: Steps of GRPO on H100 that NVIDIA published with NeMo RL v0.4: model, GPUs, ranks of an instance, mean output and its
+#: variation, schedule, seconds of a step. A step has 64 prompts x 32 samples of at most 4,096 tokens. Prompts of
+#: OpenMathInstruct-2 are short. The variation of outputs is not published, so it is set such that the mean of the
+#: truncated lengths is as published.
 PUBLISHED = (
     ("llama_3_8b", 16, 1, "lognormal:930:0.7", "synchronous", 97.7),
     ("llama_3_8b", 16, 1, "lognormal:1000:0.7", "one_step_off", 74.6),
@@ -158,7 +159,7 @@ PUBLISHED = (
 @pytest.mark.long
 @pytest.mark.parametrize(("model", "gpus", "tp", "osl", "way", "seconds"), PUBLISHED)
 def test_published_steps_of_training(model: str, gpus: int, tp: int, osl: str, way: str, seconds: float) -> None:
-    """Of the first and third the share of the peak is derived that all but the generation reaches; others are told."""
+    """Derive the share of the peak in training of the first and third; compare the others."""
     layouts = offer(Setup.of(model, "h100_sxm", engine="vllm"), Requests(130, osl), Space(Pins(tp=tp, dp=1, pp=1)))
     answer = rollout([layouts], gpus, 64, 32, max_tokens=3966, learner=catalog.learning())
     (run,) = (run for run in answer.runs if run.way == way)

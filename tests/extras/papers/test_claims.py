@@ -1,4 +1,4 @@
-"""The ledger of claims: what it says, second calculations of what nobody expects, and what it refuses."""
+"""The ledger of claims: its content, second calculations of surprising claims, and rejected inputs."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ def test_all_is_asked_of_both_bases_or_says_so(ledger: Ledger) -> None:
     assert ledger["ideal_speed_per_halving"].holds("today") is None
 
 
-# What nobody expects is calculated a second time, in another way.
+# Surprising results are calculated a second time, in another way.
 
 
 def test_half_of_the_utilisation_for_four_times_the_speed_by_hand() -> None:
-    """Four times the chips of an instance, half of its batch: twice the cost, four times the speed."""
+    """Four times the chips per instance and half of its batch give twice the cost and four times the speed."""
     changes = (
         "assumptions.network.collectives=nccl_2_19_no_latency",
         "assumptions.host.launch=0 us",
@@ -97,7 +97,9 @@ def test_the_fastest_of_the_toy_model_costs_three_less_two_over_the_root_of_its_
 
 
 def test_what_the_fastest_costs_without_limits_of_the_network_is_brute_force() -> None:
-    """Every instance of a coarse grid: activations that move once bring three times the cheapest, those of cuts not."""
+    """Every instance of a coarse grid: the fastest costs three times the cheapest if activations move once, and not
+    with cuts.
+    """
     free = ("hardware.link_bytes_per_second_one_way=1e18", "hardware.nic_bytes_per_second_one_way=1e18")
     once = ("assumptions.chip.activation_traffic=single_copy", "assumptions.layout.attention_scale_down_steps=0")
     sizes, batches = np.meshgrid(np.geomspace(1, 64, 80), np.geomspace(1, 4096, 60))
@@ -138,7 +140,7 @@ def test_palm_by_the_law() -> None:
 
 
 def test_latent_attention_is_bound_by_its_cache_at_the_peak_of_the_preset() -> None:
-    """By hand: 58 layers of 512 cached elements of two bytes, which 128 heads multiply twice."""
+    """Multiply 58 layers of 512 cached elements of two bytes twice with 128 heads (by hand)."""
     flop, cache = 58 * 4 * 512 * 128, 58 * 512 * 2
     own = (flop / FLOPS) / (cache / BANDWIDTH)
     assert _ours("latent_attention_bound")["paper"] == pytest.approx(own, rel=1e-9)
@@ -165,7 +167,7 @@ def test_decode_reads_one_embedding_and_the_study_multiplies_two() -> None:
 
 @pytest.mark.long
 def test_pools_cannot_save_more_than_prompts_cost() -> None:
-    """Decode alone, of the same layouts, is cheaper than any pool that answers."""
+    """Decode alone, with the same layouts, is cheaper than any disaggregated deployment."""
     asked = Settings(
         model="deepseek_v3_nvfp4",
         hardware="gb200_nvl72",
@@ -184,7 +186,7 @@ def test_pools_cannot_save_more_than_prompts_cost() -> None:
 
 @pytest.mark.long
 def test_the_gain_of_pools_is_one_number_for_all_formats_and_lengths() -> None:
-    """The median is about two; the largest gain of each is where aggregated layouts leave wide expert parallelism."""
+    """The median is about two. Each largest gain is where aggregated layouts omit wide expert parallelism."""
     asked = Settings(model="deepseek_v3", hardware="gb200_nvl72", isl=1000, osl=1000, speculate=False)
     together, apart = (frontier_of(asked.replace(arrangement=way)) for way in ("aggregated", "disaggregated"))
     assert isinstance(together, ServiceFrontier) and isinstance(apart, ServiceFrontier)
@@ -204,7 +206,7 @@ def test_blackwell_continues_the_trend_at_each_cost_price_and_depth_of_pipelines
     assert isinstance(ask, FrontierAsk)
 
     def fastest(index: int, cost: float, **changes: Any) -> tuple[float, float]:
-        """GPUs and speed of the fastest point of a series at a cost."""
+        """Return GPUs and speed of the fastest point of a series at a cost."""
         point = shared_frontier(ask.series[index].settings.replace(**changes).over(ask.common)).fastest_at(cost)
         assert point is not None
         return point.accelerators, point.tokens_per_second_per_user
@@ -241,7 +243,7 @@ def test_speculation_is_what_the_study_prints_in_its_table() -> None:
 
 
 def test_copies_by_hand() -> None:
-    """A_CC writes and reads 576 elements per head and token beside the latent; CD reads 320 per head."""
+    """A_CC writes and reads 576 elements per head and token in addition to the latent; CD reads 320 per head."""
     setup = ie.Setup.of("deepseek_v2", "a100_sxm_40", weights="bf16", kv="bf16", assumptions="deployable")
     alone = ie.Setup.of(
         latent_attention.attention_alone(setup.model),
@@ -259,16 +261,16 @@ def test_copies_by_hand() -> None:
     latent = seconds("absorbed", 3000) - seconds("absorbed", 2000)
     assert grown - latent == pytest.approx(8 * 1000 * 2 * 128 * 576 * 2 / (0.75 * 1555e9), rel=0.02)
     unfused = seconds("absorbed_unfused", 3000) - seconds("absorbed_unfused", 2000)
-    # The latent again, scores in 16 bits ten times and in 32 twice, rotary keys of all heads written and read.
+    # The latent again, scores in 16 bits ten times and in 32 bits twice, rotary keys of all heads written and read.
     moved = 512 * 2 + 128 * (10 * 2 + 2 * 4) + 2 * 128 * 64 * 2
     assert unfused - latent == pytest.approx(8 * 1000 * moved / (0.75 * 1555e9), rel=0.02)
     assert 2 * 576 / 320 > 3
-    # Of one sequence, weights and launches are a part of both.
+    # For one sequence, weights and launches are a part of both.
     assert 320 / (2 * 576) < _ours("mla_copied_over_decompressed")["today"] < 0.5
 
 
 def test_absorbed_projections_by_hand() -> None:
-    """Of each of 32 x 4,096 tokens 81,920 B are read, or the latent and what products leave; and the weights."""
+    """Each of 32 x 4,096 tokens reads 81,920 B, or the latent and intermediate products; weights are extra."""
     weights = 2 * (5120 * (1536 + 576) + 1536 * 128 * 192 + 512 * 128 * 256 + 128 * 128 * 5120)
     moved = 1_152 + 512 * 2 + 128 * (10 * 2 + 2 * 4) + 2 * 128 * 64 * 2
     decompressed, latent, unfused = ((weights + 32 * 4096 * cached) / 1555e9 for cached in (81_920, 1_152, moved))
@@ -278,7 +280,7 @@ def test_absorbed_projections_by_hand() -> None:
 
 
 def test_projections_that_are_multiplied_out_by_hand() -> None:
-    """Weights of both: 5120 x 2112 go down in either; then 1536 to 128 heads and so on, or all at once."""
+    """Weights in both variants: 5120 x 2112 down, then 1536 to 128 heads and so on, or all at once."""
     down = 5120 * (1536 + 576)
     apart = 1536 * 128 * 192 + 512 * 128 * 256 + 128 * 128 * 5120
     at_once = 1536 * 128 * 576 + 128 * 512 * 5120
@@ -297,7 +299,7 @@ def test_multiplied_projections_need_compressed_queries(tmp_path: Path) -> None:
 
 
 def test_four_processes_halve_the_time_where_the_rule_picks_two() -> None:
-    """Without any search: even parts of 6,144 tokens on four processes against the best two."""
+    """Compare even parts of 6,144 tokens on four processes with the best two, without any search."""
     from inference_econ.extras.papers.kv_runahead import layer_work
     from inference_econ.formulas import kv_runahead as formulas
 
@@ -310,7 +312,7 @@ def test_four_processes_halve_the_time_where_the_rule_picks_two() -> None:
     assert _ours("runahead_rule_loss")["paper"] > 1.5
 
 
-# What it refuses.
+# Rejected inputs.
 
 
 def _scenario(
@@ -320,7 +322,7 @@ def _scenario(
     published: Mapping[str, str] | None = None,
     **claim: object,
 ) -> Scenario:
-    """One claim about one number, under one basis."""
+    """Return one claim about one number, under one basis."""
     own = BasisSpec(settings=Settings(model="llama_3_8b", hardware="h100_sxm")) if basis is None else basis
     entry = {
         "id": "one",

@@ -1,4 +1,4 @@
-"""The picture of claims: a mark per number, at its end of the axis if it lies beyond."""
+"""The chart of claims: a mark per number, at the end of the axis if it lies outside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command that holds claims of publications against our numbers."""
+"""``claims``: claims of publications compared with our numbers."""
 
 from __future__ import annotations
 

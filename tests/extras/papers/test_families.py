@@ -1,4 +1,4 @@
-"""The best of a family of chips or architectures."""
+"""The best member of a family of chips or architectures."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_equal_chips_at_equal_prices_cost_the_same() -> None:
 
 
 def test_all_members_are_served_as_the_base_is() -> None:
-    """The market's answer to the base chooses engine, recipe and arrangement; rounds of proposals have no parts."""
+    """The base's selected deployment sets engine, recipe and arrangement; speculation rounds have no parts."""
     market = {"model": "llama_3_8b", "hardware": "h100_sxm", "max_instance_gpus": 2}
     front = frontier_of(Settings(**market))  # type: ignore[arg-type]
     assert isinstance(front, ServiceFrontier)

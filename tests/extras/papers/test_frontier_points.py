@@ -42,7 +42,7 @@ def _rows(table: CellTable) -> dict[str, tuple[Any, ...]]:
 
 
 def test_demand_limits_the_batch_of_an_instance_as_brute_force_says() -> None:
-    """Every size and batch of a grid whose tokens are demanded, at 60 tokens/s."""
+    """Every size and batch of a grid with sufficient demand, at 60 tokens/s."""
     series = [{"label": "70B", "speed": 60}]
     table = compare_points(_ask(over="max_tokens_per_second", values=[500, 50_000], series=series)).tables[0]
     setup = ie.Setup.of("paper/llama_3_70b", "paper/h100", weights="int8", assumptions="paper")
@@ -109,7 +109,7 @@ def test_the_fall_of_the_price_by_part_and_by_hand() -> None:
     assert (len(frontiers.lines), len(over_time.lines), over_time.lines[0].x[-1]) == (8, 3, 4.0)
     assert [math.prod(column) for column in zip(*parts.values(), strict=True)] == pytest.approx(total)
     assert 1 / total[1] == pytest.approx(149, rel=0.02)
-    # Floor of 2022: an A100 reads 4,000 tokens of 16-bit keys and values of 64 heads in 80 layers for each token.
+    # Lower bound of 2022: an A100 reads 4,000 tokens of 16-bit keys and values of 64 heads in 80 layers for each token.
     cache = 4000 * 80 * 2 * 64 * 128 * 2
     floor = cache / (0.75 * 2e12) * 2.26 * 2 / 3 / 3600 * 1e6
     first = steps["2022: A100, 16 bits, 64 KV heads"]
@@ -121,7 +121,7 @@ def test_the_fall_of_the_price_by_part_and_by_hand() -> None:
     speculating = draft.replace(hardware="paper/a100", weights="fp16", changes=start.changes)
     speeds, dollars = frontier_of(speculating).axes()
     alone = dollars[speeds >= 50].min() / first[1]
-    # Speculation alone saves more than after GQA: several tokens share a read of a large cache.
+    # Speculation alone saves more than after GQA, because several tokens share a read of a large cache.
     assert alone == pytest.approx(0.33, rel=0.05) and alone < 0.5 * parts["speculation"][1]
 
 

@@ -1,4 +1,4 @@
-"""The scenario of KV-Runahead: published times beside ours, and mistakes in such a scenario."""
+"""The scenario of KV-Runahead: published and predicted times, and mistakes in such a scenario."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def published() -> Result:
 
 
 def ours(label: str, context: int) -> dict[str, float]:
-    """Times of one row of the table of a chain."""
+    """Return the times of one row of the chain table."""
     (table,) = [table for table in published().tables if table.subject == label]
     (row,) = [row for row in table.rows if row.names == (context,)]
     return {head: value for head, value in zip(table.columns, row.values, strict=True) if not isinstance(value, str)}
@@ -52,7 +52,7 @@ def test_every_published_cell_is_compared() -> None:
 
 
 def errors(*labels: str, least: int = 0) -> list[float]:
-    """Relative errors of the published cells of some chains, from a prompt on."""
+    """Return relative errors of the published cells of some chains, from a minimum prompt length."""
     return [
         cell.ours / float(cell.printed) - 1.0
         for cell in published().cells
@@ -127,7 +127,7 @@ def test_a_scenario_of_ones_own(write: Write) -> None:
     assert [row[0] for row in (*alone.rows, *two.rows)] == ["100", "200"] * 2
     assert two.rows[1][two.columns.index("speed-up, printed")] == "1.2"
     assert [cell.row for cell in result.cells] == ["alone, 100", "two, 200"]
-    # The picture draws the speed-up, with the published ones beside.
+    # The chart draws the speedup with the published ones.
     (chart,) = result.charts
     line, points = chart.lines
     assert (points.beside, list(points.x), list(points.y)) == ("two", [200.0], [1.2])

@@ -1,4 +1,4 @@
-"""Latent attention of DeepSeek-V2: the table of madsys-dev's notes, and which variant wins where."""
+"""Latent attention of DeepSeek-V2: the table of madsys-dev's notes, and the best variant by load."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from inference_econ.report.questions.scenario import scenario_tables
 from inference_econ.studies.results import Result
 from inference_econ.studies.scenario import run
 
-#: What the notes print: 10^3 B and 10^6 FLOP per token and layer.
+#: Numbers printed in the notes: 10^3 B and 10^6 FLOP per token and layer.
 PRINTED = {
     "CacheDecompressed (CD)": ("81.92", "0.08"),
     "CacheCompressed (CC)": ("1.152", "33.64"),
@@ -27,15 +27,15 @@ PRINTED = {
 }
 #: Sustained rates of an A100 with 40 GB under ``deployable``: 70 % of 312 TFLOP/s, 75 % of 1555 GB/s.
 FLOPS, BANDWIDTH = 0.7 * 312e12, 0.75 * 1555e9
-#: The same of dense products, which have kernels of their own (``assumptions/products/ampere``), decompression among
-#: them; of the shorter of arithmetic and traffic 62.1 % hide behind the longer.
+#: Rates of dense products, which have separate kernels (``assumptions/products/ampere``), decompression included; 62.1%
+#: of the shorter of arithmetic and traffic is hidden.
 PRODUCT_FLOPS, PRODUCT_BANDWIDTH, SHOWN = 0.807 * 312e12, 0.841 * 1555e9, 1 - 0.621
 #: A layer's attention: down, up and output projections of DeepSeek-V2, in elements.
 WEIGHTS = 5120 * (1536 + 576) + 1536 * 128 * 192 + 512 * 128 * 256 + 128 * 128 * 5120
 
-#: Places of tables. What was measured comes first, on two chips.
+#: Places of tables. Measurements come first, on two chips.
 NOTES, BY_CONTEXT, VERIFIED, BREAK_EVEN = 1, 3, 4, 5
-#: Changes that make the question a quick one.
+#: Changes that make the scenario fast.
 SMALL: dict[str, Any] = {"whole_step": None, "contexts": (256,), "batches": (1,), "drawn_batches": None}
 
 
@@ -73,9 +73,9 @@ def test_a_wrong_number_would_be_told(asked: LatentVariantsAsk) -> None:
 
 def test_times_are_those_of_the_arithmetic_and_traffic_of_one_layer(result: Result) -> None:
     by_context = {row.names: row.values for row in result.tables[BY_CONTEXT].rows}
-    # What one more token of context takes, from the numbers of the notes: 81.92 kB are read; 33.55 MFLOP are worked,
-    # behind which 1.152 kB are read in part, and keys and values of two bytes written and read; 0.28 MFLOP take longer
-    # than 1.152 kB.
+    # Cost of one more token of context, from the numbers of the notes: 81.92 kB are read. 33.55 MFLOP are computed,
+    # which hide part of 1.152 kB, and keys and values of two bytes are written and read. 0.28 MFLOP take longer than
+    # 1.152 kB.
     slopes = (
         81_920 / BANDWIDTH,
         33_554_432 / PRODUCT_FLOPS + SHOWN * 1_152 / BANDWIDTH + 2 * 81_920 / BANDWIDTH,
@@ -88,7 +88,7 @@ def test_times_are_those_of_the_arithmetic_and_traffic_of_one_layer(result: Resu
             assert isinstance(low, float)
             assert isinstance(high, float)
             assert high - low == pytest.approx(1e6 * batch * (second - first) * slope, rel=1e-9)
-    # Where hardly anything is cached, the weights are read, and some kernels launched.
+    # With a small cache, the step reads the weights and launches some kernels.
     shortest = by_context[1, 1024][2]
     assert isinstance(shortest, float)
     read = 2 * WEIGHTS / PRODUCT_BANDWIDTH
@@ -96,7 +96,7 @@ def test_times_are_those_of_the_arithmetic_and_traffic_of_one_layer(result: Resu
 
 
 def test_the_order_that_was_measured(result: Result) -> None:
-    """CD beats CC for one sequence and for 32, absorbed projections beat both."""
+    """CD is faster than CC for one sequence and for 32, and absorbed projections are faster than both."""
     both = 0
     for timed in (result.tables[BY_CONTEXT], result.tables[-1]):
         for row in timed.rows:
@@ -114,7 +114,7 @@ def test_the_order_that_was_measured(result: Result) -> None:
 
 
 def test_implementations_of_the_notes(result: Result) -> None:
-    """Copies cost time, and memory; projections that are multiplied out cost most where little is cached."""
+    """Copies cost time and memory; multiplied-out projections cost most with a small cache."""
     timed = result.tables[NOTES]
     assert timed.columns == ("ours, us", "measured, us", "measured / ours")
     ours = {row.names: row.values[0] for row in timed.rows}
@@ -136,7 +136,7 @@ def test_implementations_of_the_notes(result: Result) -> None:
 
 
 def test_times_beside_what_the_notes_measured(result: Result) -> None:
-    """Their decompressed cache takes what ours does; where their code writes scores and copies, it takes longer."""
+    """Their decompressed cache takes our predicted time; variants that write scores and copies take longer."""
     measured = {row.names: row.values for row in result.tables[NOTES].rows}
     # Means of two files: 377.5 and 379.6; 15,490 and 15,310 us.
     assert measured["CD", 1, 1024][1] == pytest.approx(378.55)
@@ -165,7 +165,7 @@ def test_what_does_not_fit_is_not_timed(result: Result) -> None:
         batch, context = row.names
         assert isinstance(batch, int)
         assert isinstance(context, int)
-        # CD holds its cache, CC what it decompresses.
+        # CD stores its cache, CC the decompressed one.
         for value, kilobytes in zip(row.values[:3], (81.92, 81.92 + 1.152, 1.152), strict=True):
             fits = batch * context * kilobytes * 1e3 <= usable
             assert (value != "does not fit") is fits, (row.names, kilobytes)
@@ -224,7 +224,7 @@ def test_the_figure_shows_the_tables(result: Result, tmp_path: Path) -> None:
         "NVIDIA GeForce RTX 4080 16GB, batch 32\n(lines end where memory is full)",
         "NVIDIA A100 PCIe 40GB, batch 1,\ncontext 16384: several new tokens",
     ]
-    # What was measured has the color of its line, and the fused kernel is dashed.
+    # Measured points have the color of their line, and the fused kernel is dashed.
     own = [line for line in result.charts[0].lines if not line.points]
     seen = [line for line in result.charts[0].lines if line.points]
     assert [line.label for line in own] == ["CD", "fused", "CC", "A_CC", "A_CC_ME", "AM_CC_ME"]
@@ -261,7 +261,7 @@ def test_whole_steps_can_be_left_out_and_all_batches_drawn(asked: LatentVariants
 
 
 def test_a_variant_may_never_win(asked: LatentVariantsAsk, tmp_path: Path) -> None:
-    # A latent this narrow costs less as key and value of every head than what it decompresses to.
+    # For such a narrow latent, keys and values per head of the latent cost less than the decompressed ones.
     path = tmp_path / "narrow.yaml"
     text = catalog.locate("models", "deepseek_v2").read_text(encoding="utf-8")
     path.write_text(text.replace("kv_rank: 512", "kv_rank: 64"), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Ways to read one prompt on several chips: limits, sums by hand, and the publication that the chain is of."""
+"""Ways to prefill one prompt on several chips: limits, sums by hand, and the publication of the chain."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from inference_econ.extras.papers.prefill import PrefillWays, prefill
 from inference_econ.extras.papers.prefill_page import PrefillPage
 from inference_econ.formulas import kv_runahead as formulas
 
-#: Sustained rates that the study of the publication takes, of 312 TFLOP/s; see scenarios/seeds/kv_runahead.yaml.
+#: Sustained rates in the publication's study, of 312 TFLOP/s; see scenarios/seeds/kv_runahead.yaml.
 MATMUL, ATTENTION, LINK = 166e12, 27e12, 300e9
-#: Its machine in the terms of this engine: kernels that compute masked scores, nothing launched, no shares of links.
+#: Its machine as assumptions: kernels that compute masked scores, no launches, no shares of links.
 PUBLISHED = (
     f"chip.math_efficiency={MATMUL / 312e12}",
     f"attention.math_efficiency={ATTENTION / 312e12}",
@@ -48,14 +48,14 @@ def test_a_chain_of_one_is_the_plain_prefill() -> None:
         assert row.ways[name].seconds == pytest.approx(plain, rel=1e-12), name
         assert row.ways[name].moved_bytes == 0.0
     assert row.ways["chain"].parts == (4096,)
-    # The step that 'explain' takes apart, but for what the profile says that engines do besides.
+    # The step of 'explain', times the profile's factor on prefill.
     step = explain(setup, Pins(tp=1), prompt=4096).seconds * setup.assumptions.serving.prefill_factor
     assert plain == pytest.approx(step, rel=1e-9)
 
 
 @pytest.mark.parametrize("ranks", [2, 5, 8])
 def test_with_free_links_balanced_parts_take_their_share(ranks: int) -> None:
-    """Work over P, but for the wait for the first keys of the first layer."""
+    """The time is the work over P, plus the wait for the first keys of the first layer."""
     setup = Setup.of("llama_3_8b", "h100_sxm", assumptions="ideal")
     ways = prefill(setup, [32768], [ranks])
     alone, row = ways.alone[32768].seconds, ways.rows[0]
@@ -84,7 +84,7 @@ def _links(link: str) -> tuple[str, ...]:
 
 
 def test_bytes_by_hand() -> None:
-    """Llama 3 8B caches 32 layers x 4,096 B per token, and sums 4,096 elements in two bytes twice a layer."""
+    """Llama 3 8B caches 32 layers x 4,096 B per token, and all-reduces 4,096 elements of two bytes twice per layer."""
     (row,), token = _ways().rows, 32 * 4096.0
     sums = 32 * 2 * 2 * 3 * 16384 * 4096 * 2.0
     assert row.ways["tensor"].moved_bytes == pytest.approx(sums, rel=1e-12)
@@ -99,10 +99,10 @@ def test_bytes_by_hand() -> None:
 @pytest.mark.parametrize(("model", "ranks"), [("llama_2_7b", 4), ("falcon_7b", 8)])
 @pytest.mark.parametrize("prompt", [8192, 16384])
 def test_the_publications_own_setting(model: str, ranks: int, prompt: int) -> None:
-    """Times within 2.5 % of the study's own model, and speed-ups too.
+    """Times and speedups are within 2.5% of the study's own model.
 
-    What is left are norms, activation functions and embeddings, which the publication's model leaves out, and the share
-    of a link that NCCL's protocols carry.
+    The remainder comes from norms, activation functions and embeddings, which the publication's model omits, and from
+    the link share that NCCL's protocols use.
     """
     changes = [f"assumptions.{change}" for change in PUBLISHED]
     formats = {"weights": "fp16", "activations": "fp16", "kv": "fp16"}
@@ -194,7 +194,7 @@ def test_what_a_prompt_costs() -> None:
 def test_prompts_that_are_read_together() -> None:
     alone, four = (prefill(Setup.of("llama_3_8b", "h100_sxm"), [4000], [4], batch=batch).rows[0] for batch in (1, 4))
     for name, way in four.ways.items():
-        # Weights are read and kernels launched once for all.
+        # All parts share the read of the weights and the kernel launches.
         assert 2.5 < way.seconds / alone.ways[name].seconds < 4.0
         if name != "chain":
             assert way.moved_bytes == pytest.approx(4 * alone.ways[name].moved_bytes, rel=1e-12)
@@ -208,7 +208,7 @@ def test_a_prefix_that_all_processes_hold() -> None:
     expected = read_prompt(whole, Plans(one, one, one, one, one, whole=True), 4000.0, 30_000.0).seconds[0]
     assert after.alone[4000].seconds == pytest.approx(float(expected), rel=1e-12)
     for name in ("gathered", "ring", "even"):
-        # Only what the processes read themselves is handed on.
+        # Only the processed parts are transferred, not the cached prefix.
         assert after.rows[0].ways[name].moved_bytes == pytest.approx(plain.rows[0].ways[name].moved_bytes, rel=1e-12)
         assert after.rows[0].ways[name].seconds > plain.rows[0].ways[name].seconds
     # Attention to the prefix is the same for every token, so that even parts are nearly the best.
@@ -240,7 +240,7 @@ def test_what_no_process_holds_is_said_of_the_largest_that_could_be() -> None:
 
 
 def _halved(chip: str, price: float) -> Setup:
-    """An ideal chip with half the rates of an H100, beside which it is as cheap."""
+    """Return an ideal chip with half its rates, at a given price."""
     spec = Setup.of("llama_3_8b", chip, assumptions="ideal", price=price)
     flops = {dtype: rate / 2.0 for dtype, rate in spec.hardware.dense_flops_per_second.items()}
     rates = {"dense_flops_per_second": flops, "hbm_bytes_per_second": spec.hardware.hbm_bytes_per_second / 2.0}
@@ -249,10 +249,10 @@ def _halved(chip: str, price: float) -> Setup:
 
 @pytest.mark.parametrize("slow_first", [False, True])
 def test_a_mixed_chain_by_hand(slow_first: bool) -> None:
-    """Two thirds of the work on the chip that is twice as fast; links are free.
+    """The chip with twice the speed does two thirds of the work; links are free.
 
-    A token's projections and feed-forward block are 436.2 MFLOP per layer, of 4,096 heads times dimensions a pair is
-    16,384 FLOP; n tokens after c have n x 436.2e6 + 16,384 (c n + n^2 / 2), of 1.7867e12 + 0.1374e12 in all.
+    A token's projections and feed-forward block are 436.2 MFLOP per layer, and a pair over 4,096 heads times dimensions
+    is 16,384 FLOP. Hence n tokens after c have n x 436.2e6 + 16,384 (c n + n^2 / 2), of 1.7867e12 + 0.1374e12 in all.
     """
     fast = Setup.of("llama_3_8b", "h100_sxm", assumptions="ideal", price=3.6)
     stages = [(fast, 1), (_halved("h100_sxm", 1.8), 1)]
@@ -272,7 +272,7 @@ def test_a_mixed_chain_by_hand(slow_first: bool) -> None:
 
 
 def test_a_mixed_chain_is_the_best_of_all_partitions() -> None:
-    """Every split in steps of 100 tokens, timed part by part and played layer by layer, beside what is searched."""
+    """Compare the search with every split in steps of 100 tokens, timed part by part and simulated layer by layer."""
     near, far = Setup.of("llama_2_7b", "h100_sxm"), Setup.of("llama_2_7b", "l40s")
     (row,) = prefill(near, [3000], (), chains=[[(near, 1), (far, 1)]], tp=1).rows
     alone = [setup for setup, _ in row.stages]

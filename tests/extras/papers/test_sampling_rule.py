@@ -59,7 +59,7 @@ def test_equal_seeds_give_equal_numbers_however_many_are_drawn_at_once(monkeypat
 
 
 def test_a_wrong_rule_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drawing from the target again, instead of from what the draft left of it, favours tokens that both like."""
+    """A rule that redraws from the target, and not from its remainder after the draft, favors tokens likely in both."""
     right = formulas.speculative_sample
 
     def wrong(target: Any, draft: Any, length: int, random: np.random.Generator, rounds: int = 1) -> Rounds:

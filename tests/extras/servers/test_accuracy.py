@@ -1,4 +1,4 @@
-"""Errors of predictions, on data whose errors are known."""
+"""Errors of predictions, on data with known errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measured servers that are drawn beside answers: the same model, chip and format, and like requests."""
+"""Measured servers shown with results: the same model, chip and format, and similar requests."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_requests_are_alike_within_a_factor(isl: float, osl: float, near: bool) 
 
 
 def test_littles_law_against_throughputs_that_were_measured() -> None:
-    """Medians of latencies stand for means, and runs begin and end: within 12 % for nine of ten rows."""
+    """Medians of latencies replace means, and runs are finite: within 12% for nine of ten rows."""
     ratios = sorted(
         law / row.output_tokens_per_second_per_accelerator
         for row in rows("inferencemax_aggregated")

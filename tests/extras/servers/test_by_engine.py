@@ -1,4 +1,4 @@
-"""Intervals by engine and generation of chips."""
+"""Intervals by engine and GPU generation."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_shares_inside_of_intervals_and_their_widths_by_engine_and_generation() 
     assert fitted["rows"] == len(known)
     assert fitted["inside"] == sum(where.low <= value <= where.high for value, where in known) / len(known)
     assert fitted["width"] == statistics.median(where.high / where.low for _, where in known)
-    # What is left out is said by the profile of engine and chips.
+    # The profile of engine and chips states the left-out rows.
     calibration = catalog.assumptions("profiles/vllm_hopper").calibration
     assert calibration is not None
     spread = calibration.errors["traffic"]["tpot"]
@@ -50,5 +50,5 @@ def test_shares_inside_of_intervals_and_their_widths_by_engine_and_generation() 
         "width": spread.width,
         "by_chance": by_chance(runs_of(rows)),
     }
-    # Series that no fact explains count apart: none of them is among these rows.
+    # Unexplained series are excluded: none of them is among these rows.
     assert "no fact explains" not in {line["which"] for line in record}

@@ -1,4 +1,4 @@
-"""calibrate: a profile from measurements, what it says about itself, and clear words about unusable input."""
+"""calibrate: a profile from measurements, its own report, and clear messages about unusable input."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_rows_that_are_not_reproduced_are_told(command: Command, data: Path) -> 
 def test_what_nothing_holds_is_written_without_an_error_of_forty_digits(
     command: Command, data: Path, tmp_path: Path
 ) -> None:
-    # No dense model has experts, so that nothing holds them without trust in the base.
+    # No dense model has experts, so only trust in the base constrains them.
     fitted = ("--fit", "chip.hbm_efficiency,experts.hbm_efficiency", "--prior", "inf", "-o", "mine.yaml")
     outcome = command("calibrate", data, *fitted)
     assert outcome.code == 0, outcome
@@ -183,7 +183,7 @@ SERVER = ("--model", "llama_3_70b", "--hardware", "h100_sxm", "--tp", "8", "--we
 
 
 def test_one_point_of_a_load_test_is_enough(command: Command, refused: Command, tmp_path: Path) -> None:
-    """Of a single row its level is fitted, and predictions under the file that is written have it."""
+    """A single row fits its correction, and predictions under the written file include it."""
     (tmp_path / "result.json").write_text(RUN, encoding="utf-8")
     text = command("calibrate", "result.json", *SERVER, "--engine", "vllm", "-o", "mine.yaml").out
     assert "llama_3_70b on h100_sxm, tp8" in text

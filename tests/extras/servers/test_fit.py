@@ -1,4 +1,6 @@
-"""Fits: constants come back, outliers pull hardly, what cannot be known is said, and errors of rows left out."""
+"""Fits: recovered constants, little influence of outliers, stated unidentifiable constants, and errors of left-out
+rows.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +44,8 @@ from inference_econ.extras.servers.prediction.predict import predict
 from inference_econ.inputs import Assumptions, Unlike, catalog, yaml_text
 from inference_econ.inputs.presets.assumptions import field_names
 
-#: No curve of kernels is known for products with these weights, nor for attention over such a cache, so that shares of
-#: the chip's peaks count.
+#: No kernel curve exists for products with these weights or attention with this cache, so shares of the chip's peaks
+#: apply.
 ROW = Measurement(
     id="a", dataset="mine", source="", engine="vllm", engine_version="", model="llama_3_70b", hardware="h100_sxm",
     accelerators=8, tp=8, dp=1, pp=1, ep=1, weights="int8", kv="int8", isl=1000.0, osl=200.0,
@@ -61,7 +63,7 @@ def _base() -> Assumptions:
 
 
 def _measured(rows: list[Measurement], assumptions: Assumptions) -> list[Measurement]:
-    """The rows with what the model says under some assumptions."""
+    """Return the rows with predictions under given assumptions."""
     return [
         replace(one.measurement, ttft_seconds=one.ttft_seconds, tpot_seconds=one.tpot_seconds)
         for one in predict(rows, lambda _: assumptions)
@@ -89,7 +91,7 @@ def _folds() -> dict[Unlike, list[Fold]]:
 
 
 def _saved(tmp_path: Path, data: dict[str, Any]) -> Assumptions:
-    """A profile that is written and read."""
+    """Write and read a profile."""
     path = tmp_path / "mine.yaml"
     path.write_text(yaml_text(data), encoding="utf-8")
     return catalog.assumptions(str(path))
@@ -189,7 +191,7 @@ def test_rows_left_out_are_predicted_by_the_others() -> None:
 
 
 def test_intervals_of_four_fifths_hold_about_as_many_rows_left_out() -> None:
-    # Each model and layout is off by an amount of its own, and each row by another.
+    # Each model and layout has an offset, and each row another one.
     chance = np.random.default_rng(3)
     names = ("llama_3_70b", "llama_3_8b", "qwen3_8b", "qwen3_32b", "mistral_7b", "llama_2_7b")
     rows = [
@@ -229,12 +231,12 @@ def test_rows_that_were_fitted_are_known(tmp_path: Path) -> None:
         assert was_fitted(other, behind) is False
     assert was_fitted(_rows()[0], calibration_behind(_base())) is False
     assert was_fitted(_rows()[0], behind.model_copy(update={"deployments": ""})) is None
-    # Another name alone changes no constant: it is as it was fitted.
+    # A new name changes no constant, so the errors of the fit remain.
     (tmp_path / "next.yaml").write_text(f"extends: {path}\nname: Next\n", encoding="utf-8")
     named = catalog.assumptions(str(tmp_path / "next.yaml"))
     assert named.calibration == behind
     assert interval(0.01, named) == interval(0.01, mine)
-    # What changes a fit has no errors of its own, but has seen its rows.
+    # A change of a fit has no errors, but includes the fitted rows.
     (tmp_path / "changed.yaml").write_text(
         f"extends: {path}\nname: Changed\nhost: {{graph_launch: 3 us}}\n"
         "sources: {host.graph_launch: {ref: user, where: a test, kind: what_if}}\n",
@@ -259,7 +261,7 @@ def test_a_fit_that_begins_with_another_has_seen_its_rows_too(tmp_path: Path) ->
         again = fit([replace(row, isl=999.0) for row in _rows()], ("chip.hbm_efficiency",), base)
         fitted_again = profile(again, {}, MINE)["calibration"]
         assert {deployment_key(row) for row in (*found.rows, *again.rows)} == set(fitted_again["deployments"].split())
-        # One group says no more about others than the base knows.
+        # One group has little weight against the base.
         mine = fitted_again["errors"]["model"]["tpot"]["quantiles"]
         before = known.errors["model"]["tpot"].quantiles
         assert mine[-1] - mine[0] >= before[-1] - before[0]
@@ -370,7 +372,7 @@ def test_intervals_come_from_the_errors_of_rows_left_out(tmp_path: Path) -> None
     }
     data["calibration"] |= {"errors": wide, "versions": ["vllm 0.9.1"]}
     mine = _saved(tmp_path, data)
-    # Nothing is asked in particular, so that all may be unlike.
+    # Without a subject, the interval is the widest.
     widest = interval(0.01, mine, level=0.8)
     assert widest is not None
     assert (widest.low, widest.high) == pytest.approx((0.01 * math.exp(-0.6), 0.01 * math.exp(0.6)))
@@ -386,7 +388,7 @@ def test_intervals_come_from_the_errors_of_rows_left_out(tmp_path: Path) -> None
         ({"model": "qwen3_8b"}, {"traffic", "model"}, 5),
         ({"engine": "sglang"}, {"traffic", "version", "subject", "engine"}, 6),
         ({"engine": ""}, {"traffic", "version", "subject", "engine"}, 6),
-        # No errors are known without the chip: those that are known speak for it.
+        # Without the chip no errors are known, so the known ones apply.
         ({"hardware": "h100_nvl"}, {"traffic", "hardware"}, 1),
     ):
         subject = measured_subject(replace(_rows()[0], **{"engine_version": "0.9.1"} | change))
@@ -394,7 +396,7 @@ def test_intervals_come_from_the_errors_of_rows_left_out(tmp_path: Path) -> None
         likely = interval(1.0, mine, subjects=[subject])
         assert likely is not None
         assert math.log(likely.high) == pytest.approx(0.1 * factor), change
-    # Of several questions the one that is most unlike counts.
+    # With several subjects, the one with the widest interval decides.
     several = [measured_subject(replace(_rows()[0], model=model)) for model in ("qwen3_8b", "llama_3_8b")]
     assert interval(0.01, mine, subjects=several) == interval(0.01, mine, subjects=several[:1])
     assert interval(0.01, _base()) is None
@@ -420,7 +422,7 @@ def test_questions_outside_of_what_was_measured(tmp_path: Path) -> None:
     asked = Subject(catalog.model("llama_3_70b"), catalog.hardware("h100_sxm"), "int8", accelerators=16)
     assert outside(asked, mine) == ["an instance has 16 GPUs (measured: 1 to 8)"]
     assert [one.kind for one in unlike_reasons(asked, mine)] == ["GPUs outside the measured range"]
-    # Of two pools, the larger worker counts, as in the fit; each of them has its requests.
+    # For two pools, the larger worker decides, as in the fit; each of them has its requests.
     pools = replace(_rows()[0], tp=None, prefill=POOL, decode=POOL, accelerators=64, concurrency=64.0)
     assert outside(measured_subject(pools), mine) == []
     assert instance_chips(pools) == 8.0

@@ -1,4 +1,4 @@
-"""Profiles that come with the package: which belongs to what, that they are physical, and how far off they are."""
+"""Shipped profiles: their subjects, physical limits and errors."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from inference_econ.inputs.engine import profiles
 #: Files that profiles are fitted to.
 FILES = (*measurements.SHIPPED, "atom_points", "rocm_points")
 NAMES = tuple(name for name in catalog.names("assumptions") if name.startswith("profiles/"))
-#: How far off what a profile says may be, where that is more than a factor of eight [1]. Of the times between tokens
-#: that were measured on A100, 56 of 58 are of prompts and answers of one length: an interval made from the other
-#: two must be stretched 5.5 times to hold them, so that little is known of other lengths.
+#: Largest ratio of an interval's end to the prediction, if above a factor of eight [1]. Of the times between tokens on
+#: A100, 56 of 58 have prompts and outputs of one length. An interval from the other two must be stretched 5.5 times to
+#: cover them, so little is known about other lengths.
 WIDEST = {"profiles/ampere": 32.0}
 
 
@@ -63,8 +63,8 @@ def test_every_constant_is_physical_and_says_where_it_is_from(name: str) -> None
     for field, one in CONSTANTS.items():
         value = value_of(profile, field)
         assert value in (None, value_of(unfitted, field)) or one.low <= value <= one.high, field
-    # Nothing hides a fitted constant from a chip that the profile was fitted to. What was set before the fit may have
-    # exceptions: `deployable` has other shares of the peak for A100 and H200, which the fit had as well.
+    # No exception for a chip hides a constant that was fitted to this chip. Constants set before the fit may have
+    # exceptions: `deployable` has other shares of the peak for A100 and H200, which the fit also used.
     fitted = [field for field in CONSTANTS if field in profile.sources and _is_fitted(profile.sources[field])]
     assert {"host.graph_launch", "host.step_overhead", "chip.product_efficiency"} <= set(fitted)
     assert profile.calibration is not None
@@ -108,7 +108,7 @@ def test_every_profile_has_intervals(name: str) -> None:
     profile = catalog.assumptions(name)
     found = interval(0.01, profile)
     assert found is not None and profile.calibration is not None
-    # Off by some per cent at least, and by less than a factor of eight, even with few rows.
+    # Intervals have some percent at least, and less than a factor of eight, even with few rows.
     assert 0.01 / WIDEST.get(name, 8.0) < found.low <= 0.01 <= found.high < 0.01 * WIDEST.get(name, 8.0)
     assert math.log(found.high / found.low) > 0.1
     # So is every class of errors that was made from more than a few groups of rows.
@@ -134,7 +134,7 @@ def test_an_interval_of_80_percent_holds_about_as_many() -> None:
         found = interval(1.0, profiles.for_hardware(row.hardware, row.engine), subjects=[measured_subject(row)])
         assert found is not None
         inside += found.low <= math.exp(-error) <= found.high
-    # Made from rows that a fit did not see, they are somewhat wide for those that it did.
+    # Since these come from rows outside the fit, they are somewhat wide for fitted rows.
     assert inside / len(rows) >= 0.7
     assert sum(
         bool(outside(measured_subject(row), profiles.for_hardware(row.hardware, row.engine))) for row in rows

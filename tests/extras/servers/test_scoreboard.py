@@ -1,4 +1,4 @@
-"""Predictors on the same rows: how others are asked, what counts, and what is refused."""
+"""Predictors on the same rows: calls of other tools, scoring, and rejected inputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from inference_econ.extras.servers import Measurement
 
 @pytest.fixture(scope="module")
 def rows() -> list[Measurement]:
-    """All that predictors are asked."""
+    """Return all rows that the predictors predict."""
     return asked_rows()
 
 
@@ -41,7 +41,7 @@ def test_refusals_are_counted_and_are_no_errors(rows: list[Measurement]) -> None
     assert "| all | all | near | 2 | 0 | 2: 0.095, 0.095 |" in text
     assert "| vLLM | Hopper | careful | 2 | 1 |  |" in text
     assert "| careful | 1 | no data |" in text
-    # Rows that all of them answer.
+    # Rows that all predictors accept.
     assert text.count("| near | 1 | 0 | 1: 0.095, 0.095 |") == 2
 
 

@@ -1,4 +1,4 @@
-"""Quantiles of errors for servers that were not measured: misfits, few groups, and what the base knows."""
+"""Quantiles of errors for unmeasured servers: outliers, few groups, and the base profile."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _groups(chance: np.random.Generator, runs: int, rows: int, between: float, w
 
 
 def _width(quantiles: Sequence[float] | None) -> float:
-    """Of the interval of 80 %, in logarithms."""
+    """Return the width of the 80% interval, in logarithms."""
     assert quantiles is not None
     low, high = likely_ends(quantiles)
     return high - low
@@ -43,8 +43,8 @@ def test_a_profile_without_a_base_by_hand() -> None:
     # Five runs of two rows: ten errors from -0.45 to 0.45 in steps of a tenth.
     groups = [[np.array([-0.45 + 0.2 * number, -0.35 + 0.2 * number])] for number in range(5)]
     quantiles = error_quantiles(groups)
-    # numpy's quantile of 10 % lies 0.9 steps above the lowest; Student's 90 % quantile of four degrees of freedom is
-    # 1.5332, the normal one 1.2816, and one more after five is another factor of the square root of 6/5.
+    # numpy's 10% quantile lies 0.9 steps above the lowest. Student's 90% quantile with four degrees of freedom is
+    # 1.5332, and the normal one 1.2816. One more group after five is another factor of the square root of 6/5.
     assert quantiles is not None
     assert quantiles[LEVELS.index(0.1)] == pytest.approx(-0.36 * 1.5332 / 1.2816 * math.sqrt(1.2), abs=1e-4)
     assert quantiles[LEVELS.index(0.5)] == 0.0
@@ -52,20 +52,21 @@ def test_a_profile_without_a_base_by_hand() -> None:
 
 
 def test_few_groups_lie_between_their_errors_and_those_of_the_base() -> None:
-    # Two groups of distances 0.2 x 2.94, a base of 0.1282 at 10 and 90 %: a third counts of the former's logarithm.
+    # Two groups of distances 0.2 x 2.94, and a base of 0.1282 at 10% and 90%: the groups have a third of the weight in
+    # logarithms.
     groups = [[np.array([-0.25, 0.25])], [np.array([-0.25, 0.25])]]
     assert own_share(2) == pytest.approx(1.0 / 3.0)
     quantiles = error_quantiles(groups, NORMAL)
     assert quantiles is not None
     own = 0.25 * stretch(2)
     assert quantiles[LEVELS.index(0.9)] == pytest.approx(own ** (1.0 / 3.0) * 0.12816 ** (2.0 / 3.0), abs=1e-4)
-    # As many as tell as much as the base count half.
+    # A number of groups equal to the weight of the base has a share of one half.
     assert own_share(int(BASE_GROUPS)) == 0.5
     assert own_share(60) > 0.9
 
 
 def test_a_bias_of_few_groups_is_believed_in_part() -> None:
-    # Four groups 0.3 above a base without a bias: as many as tell as much as the base.
+    # Four groups 0.3 above a base without a bias have the weight of the base.
     groups = [[np.array([0.2, 0.3, 0.4])] for _ in range(4)]
     quantiles = error_quantiles(groups, NORMAL)
     assert quantiles is not None
@@ -92,7 +93,7 @@ def test_where_nothing_was_left_out_the_interval_of_the_base_moves_to_the_median
     assert no_narrower([[np.array([0.29, 0.3, 0.31])]], NORMAL) == pytest.approx(
         [0.3 + value for value in NORMAL], abs=1e-4
     )
-    # Errors that are larger than those of the base are not forgotten.
+    # Errors larger than those of the base remain.
     wide = no_narrower([[np.array([-0.5, 0.0, 0.5])]], NORMAL)
     assert wide is not None
     assert wide[LEVELS.index(0.9)] == pytest.approx(0.4)
@@ -141,7 +142,7 @@ def test_every_interval_is_ordered_and_holds_the_prediction(
 
 @given(st.integers(0, 1000), st.sampled_from([-3.0, 2.0, 6.0]), st.integers(1, 6))
 def test_a_broken_run_moves_an_interval_by_its_rows_alone(seed: int, off: float, rows: int) -> None:
-    """Six broken rows beside a hundred: 85 % of the others are to be held, however far off they are."""
+    """With six broken rows among a hundred others, the interval covers 85% of the others, for any error of the six."""
     groups = _groups(np.random.default_rng(seed), 10, 10, 0.1, 0.1)
     broken = [*groups, [np.full(rows, off)]]
     assert joined(without_misfits(broken)).size == 100
@@ -154,7 +155,7 @@ def test_a_broken_run_moves_an_interval_by_its_rows_alone(seed: int, off: float,
 
 
 def test_misfits_that_are_many_are_held_by_none() -> None:
-    # A fifth of the rows: all others have to be held for 80 % of all.
+    # A fifth of the rows: the interval must cover all others to cover 80% of all.
     groups = _groups(np.random.default_rng(1), 8, 10, 0.1, 0.1)
     quantiles = error_quantiles([*groups, [np.full(20, 5.0)]])
     assert quantiles is not None
@@ -163,7 +164,7 @@ def test_misfits_that_are_many_are_held_by_none() -> None:
 
 
 def test_six_scattered_outliers_widen_an_interval_by_a_third_at_most() -> None:
-    """No run of its own: what is far off in runs that are otherwise as others counts, by its rank alone."""
+    """Outliers inside otherwise normal runs count by their rank alone."""
     widths = []
     for seed in range(20):
         groups = _groups(np.random.default_rng(seed), 20, 5, 0.1, 0.1)
@@ -175,7 +176,7 @@ def test_six_scattered_outliers_widen_an_interval_by_a_third_at_most() -> None:
 
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.9])
 def test_intervals_hold_as_many_rows_of_a_new_group_as_they_say(level: float) -> None:
-    # Groups of any size, each with an offset of its own that is as large as the scatter within.
+    # Groups of any size, each with an offset of the size of the scatter within groups.
     chance = np.random.default_rng(5)
     shares = []
     for _ in range(30):
@@ -201,7 +202,7 @@ def test_few_groups_with_a_base_of_their_kind_hold_what_they_say(groups: int) ->
 
 @pytest.mark.parametrize("sizes", [(1,) * 60, (5,) * 12, (2, 3, 30, 4, 9, 1, 7)])
 def test_chance_leaves_nineteen_of_twenty_shares_of_rows_that_go_together(sizes: tuple[int, ...]) -> None:
-    # The chance that a row of a run is held is beta-distributed: of mean 0.8, with the correlation that is assumed.
+    # The probability that a row of a run is covered is beta-distributed: mean 0.8, with the assumed correlation.
     chance = np.random.default_rng(3)
     weight = 1.0 / _ALIKE - 1.0
     held = [chance.binomial(size, chance.beta(0.8 * weight, 0.2 * weight, 4000)) for size in sizes]

@@ -1,4 +1,4 @@
-"""validate: errors, coverage and reasons in every format, own files, and clear words about unusable ones."""
+"""validate: errors, coverage and reasons in every format, user files, and clear messages about unusable ones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_all_sets_by_default(command: Command, monkeypatch: pytest.MonkeyPatch) 
     shipped = shipped_servers()
 
     def held(files: tuple[File, ...], assumptions: str | None, *, levels: bool) -> Servers:
-        """What would be predicted again."""
+        """Return the rows that a second prediction would use."""
         assert (files, assumptions, levels) == (shipped.files, None, True)
         return shipped
 

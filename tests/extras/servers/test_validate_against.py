@@ -1,4 +1,4 @@
-"""``validate result.json --against answer.json``: intervals and promises, kept or not, and what could explain it."""
+"""``validate result.json --against answer.json``: intervals, SLOs, and possible explanations."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ PINNED = (*LLAMA, "--tp", "2", "--dp", "1", "--pp", "1")
 
 @pytest.fixture
 def answer(tmp_path: Path, command: Command) -> Path:
-    """An answer of recommend: several instances."""
+    """Write a result of recommend with several instances."""
     path = tmp_path / "answer.json"
     assert command("recommend", *PINNED, "-o", path).code == 0
     return path
 
 
 def _result(answer: Path, slower: float = 1.0, asked: float = 5.0, **changes: Any) -> Path:
-    """What vllm bench serve would write of one instance whose tokens take so many times as long as predicted."""
+    """Return the output of vllm bench serve for one instance with a multiple of the predicted time per token."""
     choice = json.loads(answer.read_text())["choices"][0]
     rate = asked / choice["replicas"]
     latencies = {"ttft": choice["ttft_seconds"], "tpot": {k: slower * v for k, v in choice["tpot_seconds"].items()}}

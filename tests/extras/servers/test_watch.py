@@ -1,4 +1,4 @@
-"""``watch``: windows of a server that runs, against the prediction at the load of each."""
+"""``watch``: windows of a running server, against the prediction at the load of each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.commands import Command
 
 LLAMA = ("llama_3_8b", "h100_sxm", "--tp", "1", "--dp", "1", "--pp", "1", "--engine", "vllm")
 LENGTHS = ("--isl", "2000", "--osl", "400")
-#: What engines call what is counted: of requests, prompt tokens, generated tokens; and where time per token stands.
+#: Metric names of engines: requests, prompt tokens, generated tokens, and the time per token.
 NAMES = {
     "vllm": ("request_prompt_tokens", "request_generation_tokens", "request_time_per_output_token_seconds"),
     "sglang": ("", "", "inter_token_latency_seconds"),
@@ -25,7 +25,7 @@ NAMES = {
 
 
 def page(requests: float, *, engine: str = "vllm", ttft: float = 0.08, tpot: float = 0.009, isl: float = 2000) -> str:
-    """What an engine says of itself after so many requests of 400 tokens."""
+    """Return an engine's metrics after a number of requests of 400 tokens."""
     prompts, answers, per_token = NAMES[engine]
     tokens = 400 * requests if engine == "sglang" else requests
     histograms = {
@@ -44,7 +44,7 @@ def page(requests: float, *, engine: str = "vllm", ttft: float = 0.08, tpot: flo
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Callable[..., list[str]]:
-    """Options for scrapes that were kept in files."""
+    """Return options for scrapes in files."""
 
     def write(*pages: str) -> list[str]:
         words = []
@@ -59,7 +59,7 @@ def kept(tmp_path: Path) -> Callable[..., list[str]]:
 
 @contextmanager
 def serving(pages: Sequence[tuple[int, str]]) -> Iterator[str]:
-    """Address of an engine's stub: its pages with their status, one after the other; the last one again and again."""
+    """Serve an engine's stub at an address: its pages with their status in order, and the last one repeatedly."""
     left = [*pages[:-1], *repeat(pages[-1], 50)]
 
     class Stub(BaseHTTPRequestHandler):
@@ -71,7 +71,7 @@ def serving(pages: Sequence[tuple[int, str]]) -> Iterator[str]:
             self.wfile.write(text.encode())
 
         def log_message(self, *_: object) -> None:
-            """Nothing."""
+            """Log nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Stub) as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -107,7 +107,7 @@ def test_a_server_as_predicted_is_inside(command: Command, kept: Callable[..., l
 
 
 def test_the_window_counts_not_the_mean_since_the_start(command: Command, kept: Callable[..., list[str]]) -> None:
-    # A thousand quick requests before, and a hundred of four times the time per token in the window.
+    # A thousand fast requests before, and a hundred with four times the time per token in the window.
     before, slow = page(1000), page(100, tpot=0.036)
     after = "\n".join(
         f"{a.rpartition(' ')[0]} {float(a.rpartition(' ')[2]) + float(b.rpartition(' ')[2])}" if " " in a else a
@@ -198,7 +198,7 @@ def test_a_window_has_a_longest_length(command: Command, kept: Callable[..., lis
 
 
 def test_an_engine_is_asked_again_and_again(command: Command) -> None:
-    # It is away for a moment, was started again meanwhile, and goes on.
+    # The server is down for a moment, restarts, and continues.
     pages = [(200, page(100)), (503, ""), (200, page(1)), (200, page(2))]
     with serving(pages) as address:
         words = ("--metrics", address, "--every", "500ms", "--for", "1500ms", "--json")

@@ -1,4 +1,4 @@
-"""Small sweeps that tests share: instances of one chip, which answer at once."""
+"""Small sweeps for several tests: instances of one chip, which finish at once."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ SOURCES = {"ask": {"ref": "user", "where": "made up", "kind": "assumed"}}
 
 
 def study(axes: dict[str, Any] | None = None, /, **further: Any) -> Scenario:
-    """A sweep over some axes."""
+    """Return a sweep over some axes."""
     ask = {"kind": "sweep", "common": COMMON, "axes": AXES if axes is None else axes, **further}
     return Scenario.build({"name": "Small sweep", "ask": ask, "sources": SOURCES}, origin="study")

@@ -1,4 +1,4 @@
-"""Sweeps as commands: a folder, what it says, and what is refused."""
+"""Sweeps as commands: folder, output, and rejected inputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.extras.sweeps.studies import study
 
 @pytest.fixture(scope="module")
 def answered(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the small sweep and its answers in the folder ``out``."""
+    """Return a folder with the small sweep and its results in the folder ``out``."""
     folder = tmp_path_factory.mktemp("answered")
     (folder / "study.yaml").write_text(spec_text(study()))
     ie.sweep(str(folder / "study.yaml"), folder / "out")
@@ -25,7 +25,7 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def swept(command: Command, answered: Path, tmp_path: Path) -> Command:
-    """Runs commands in a copy of that folder."""
+    """Run commands in a copy of that folder."""
     shutil.copytree(answered, tmp_path, dirs_exist_ok=True)
     return command
 

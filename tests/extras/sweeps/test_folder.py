@@ -22,7 +22,7 @@ from tests.extras.sweeps.studies import AXES, study
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the small sweep, answered without an interruption."""
+    """Return the folder of the small sweep, run without an interruption."""
     folder = tmp_path_factory.mktemp("sweeps") / "whole"
     ie.sweep(study(), folder)
     return folder
@@ -30,7 +30,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def begun(whole: Path, tmp_path: Path) -> Path:
-    """A copy of it without some of its parts."""
+    """Return a copy of it without some of its parts."""
     folder = tmp_path / "begun"
     folder.mkdir()
     for path in whole.iterdir():
@@ -76,7 +76,7 @@ def test_an_interrupt_leaves_what_is_answered(whole: Path, begun: Path) -> None:
     with _work.waited_for(lambda _: None) as waiting:
         assert ie.sweep(study(), begun, progress=interrupted).missing == 1
     assert waiting.stopped == f"11 of 12 combinations in {begun}; the same command goes on"
-    with pytest.raises(KeyboardInterrupt):  # who calls from Python wants the interrupt
+    with pytest.raises(KeyboardInterrupt):  # Python callers need the interrupt
         ie.sweep(study(), begun.parent / "another", progress=interrupted)
     ie.sweep(study(), begun)
     pd.testing.assert_frame_equal(_every_row(begun), _every_row(whole))
@@ -185,7 +185,7 @@ def test_what_is_no_sweep_and_what_is_too_much_is_refused(tmp_path: Path) -> Non
 
 @pytest.mark.long
 def test_a_sweep_that_is_killed_loses_and_repeats_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some of the 100 random kills of `sh run.sh sturdiness sweep-kills`, which compares rows with a whole sweep's."""
+    """Some of the 100 random kills of `sh run.sh sturdiness sweep-kills`, which compares rows with a full sweep's."""
     others = set(multiprocessing.active_children())  # of the tests before, such as the explorer's
     monkeypatch.setattr(sys, "argv", ["sweep_kills", "--kills", "3"])
     sweep_kills.main()

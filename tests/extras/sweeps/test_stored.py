@@ -94,7 +94,7 @@ def test_costs_at_speeds_between_batches_are_those_of_the_frontier(swept: ie.Swe
     for each in best:
         exact, shown = front.cheapest(each.speed), each.point
         faster = points[points.tokens_per_second_per_user >= each.speed].dollars_per_million_output_tokens.min()
-        # No cheaper than what is there, and no dearer than the next batch that is kept.
+        # No cheaper than the stored points, and no more expensive than the next stored batch.
         assert exact.dollars_per_million_output_tokens * (1.0 - 1e-9) <= each.dollars <= faster
         if each.dollars < faster:
             nearer += 1

@@ -13,7 +13,7 @@ from tests.extras.sweeps.studies import study
 
 
 def test_a_process_that_the_system_ends_is_told() -> None:
-    """That several answer the same is tried where a sweep is killed."""
+    """Tests of killed sweeps cover several processes with equal results."""
     ask = study().ask
     assert isinstance(ask, SweepAsk)
     combinations = Combinations(ask)

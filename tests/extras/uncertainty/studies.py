@@ -1,4 +1,4 @@
-"""Studies that tests ask."""
+"""Studies for several tests."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from inference_econ.inputs import Scenario
 COMMON = {
     "model": "llama_3_8b", "hardware": "h100_sxm", "tp": 1, "dp": 1, "pp": 1, "assumptions": "profiles/hopper",
 }  # fmt: skip
-#: One deployment whose steps read memory and nothing else: its cost is price x bytes / bandwidth.
+#: One deployment whose steps only read memory: its cost is price x bytes / bandwidth.
 MEMORY_BOUND = {**COMMON, "assumptions": "ideal", "decode_only": True, "batch": 1, "context": 100}
 TWO: tuple[dict[str, Any], ...] = ({"label": "H100"}, {"label": "H200", "settings": {"hardware": "h200_sxm"}})
 
 
 def factor(spread: float) -> dict[str, Any]:
-    """A log-normal factor on the present value."""
+    """Return a log-normal factor on the present value."""
     return {"distribution": "lognorm", "s": spread, "relative": True}
 
 
@@ -28,13 +28,13 @@ def study(
     common: Mapping[str, Any] = COMMON,
     **others: Any,
 ) -> Scenario:
-    """A study of uncertainty."""
+    """Return a study of uncertainty."""
     ask = {"kind": "uncertainty", "common": dict(common), "series": list(series), "inputs": dict(inputs), **others}
     sources = {"ask": {"ref": "user", "where": "a test", "kind": "assumed"}}
     return Scenario.build({"name": "Mine", "ask": ask, "sources": sources}, origin="study")
 
 
 def answered(inputs: Mapping[str, Any], *args: Any, **others: Any) -> Uncertainty:
-    """The answer to a study."""
+    """Return the result of a study."""
     asked = study(inputs, *args, **others)
     return answer(asked, asked.ask)

@@ -1,4 +1,4 @@
-"""Answers to studies of uncertainty: bands, chances, what is known together, and as few frontiers as needed."""
+"""Results of uncertainty studies: bands, probabilities, shared errors, and the smallest number of frontiers."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_sample_is_the_frontier_of_its_values() -> None:
     sure = answered(inputs, samples=16)
     row = 7
     isl, price = (float(sure.series[0].values(column, sure.plan.shares[row, column])) for column in (0, 1))
-    # Of the practices that the present frontier has, which is what was sampled.
+    # The candidates are the recipes on the present frontier, which were sampled.
     front = frontier_of(sure.series[0].settings.replace(isl=isl, price=price), sure.series[0].practices)
     assert isinstance(front, ServiceFrontier)
     likely = front.at_speed(sure.speed)
@@ -114,7 +114,7 @@ def test_errors_of_a_profile_are_its_held_out_quantiles() -> None:
     assert spread["tpot"] is not None
     assert spread["throughput"] is not None
     assert np.log(errors.tpot) == pytest.approx(spread["tpot"].spread.quantiles)
-    # Who is slow has a low throughput: costs are the other way round.
+    # Slow deployments have a low throughput, so costs are in reverse order.
     assert np.log(errors.cost) == pytest.approx(-np.array(spread["throughput"].spread.quantiles[::-1]))
 
 
@@ -132,7 +132,7 @@ def test_slow_servers_shift_the_whole_curve() -> None:
     front = sure.series[0].present
     assert sure.fastest[:, 0].max() == pytest.approx(front.tokens_per_second[-1], rel=0.01)
     assert sure.fastest[:, 0].min() == pytest.approx(front.tokens_per_second[-1] / 2, rel=0.01)
-    # The most that nothing is as fast as in half of the samples is where the median ends.
+    # The median ends at the highest speed that half of the samples reach.
     median = sure.bands[1, :, 0]
     assert sure.speeds[np.isfinite(median)].max() == pytest.approx(front.tokens_per_second[-1] / 1.5, rel=0.05)
 

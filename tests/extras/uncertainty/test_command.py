@@ -1,4 +1,4 @@
-"""The command that says how sure an answer is."""
+"""``uncertainty``: the confidence of a result."""
 
 from __future__ import annotations
 

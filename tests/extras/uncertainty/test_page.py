@@ -1,4 +1,4 @@
-"""Studies of uncertainty as tables, data and pictures."""
+"""Studies of uncertainty as tables, data and charts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def single() -> Uncertainty:
 
 @pytest.mark.parametrize("other", [{"hardware": "h200_sxm", "price": 3.5}, {"model": "qwen2_5_7b"}])
 def test_profiles_of_their_own_say_what_compare_does(other: dict[str, Any]) -> None:
-    """Two chips, and two models on one chip, share no errors: samples that draw them apart are the closed form."""
+    """Two chips, and two models on one chip, share no errors: samples that draw them separately match the formula."""
     own = {"inputs": {"profile": "held_out"}}
     study = answered(
         {}, [{"label": "H100", **own}, {"label": "other", "settings": other, **own}], speed=80, samples=512

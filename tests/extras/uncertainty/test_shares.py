@@ -10,7 +10,7 @@ import pytest
 from inference_econ.extras.uncertainty.answer import design, shares
 from tests.extras.uncertainty.studies import MEMORY_BOUND, TWO, answered, factor
 
-#: Of Ishigami and Homma (1990): sin x + a sin^2 y + b z^4 sin x, each from -pi to pi.
+#: Function of Ishigami and Homma (1990): sin x + a sin^2 y + b z^4 sin x, each from -pi to pi.
 A, B = 7.0, 0.1
 
 
@@ -53,7 +53,7 @@ def test_of_a_memory_bound_step_the_variances_of_the_logarithms_add_up() -> None
     # ... and the band is that of the product of log-normal factors.
     band = study.bands[:, study.at, 0] / study.present[study.at, 0]
     assert band == pytest.approx(np.exp(np.array([-1.2816, 0.0, 1.2816]) * math.sqrt(variances.sum())), rel=0.02)
-    # Two values of the bandwidth for each point, beside the present one and those that were tried.
+    # Two values of the bandwidth per point, in addition to the present one and the earlier ones.
     assert study.frontiers == 2 * 256 + 3
 
 

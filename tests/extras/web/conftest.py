@@ -1,4 +1,4 @@
-"""The application as the command line serves it, asked without a network."""
+"""The application as the command line serves it, called without a network."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from inference_econ.extras.web import WorkerLimits, application, workers
 
 
 class _Worker(workers._Worker):
-    """Answers in this process, which shares its simulations; what goes in and comes out is copied as by a pipe."""
+    """Run work in this process, which shares its simulations; inputs and outputs are copied as through a pipe."""
 
     def __init__(self) -> None:
         pass
@@ -36,7 +36,7 @@ class _Workers(workers.Workers):
 
 @pytest.fixture(scope="session")
 def client() -> Iterator[TestClient]:
-    """Asks the application by the name of this machine; tests of workers have processes."""
+    """Call the application by the name of this machine; tests of workers have processes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys.modules[application.__module__], "Workers", _Workers)
         # Machines that run tests may be busy.

@@ -1,4 +1,4 @@
-"""Reports of answers in Python: what follows a price follows it as Python says, and what else is in them."""
+"""Reports of results in Python: values that depend on a price follow it as in Python, and the other parts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _layouts(price: float) -> Any:
     return ie.layouts(_setup(price), REQUESTS, SPACE)
 
 
-#: Answers by the price of an hour.
+#: Results by the price of an hour.
 ANSWERS: dict[str, Callable[[float], Shown]] = {
     "frontier": lambda price: ie.frontier(_setup(price), REQUESTS, SPACE),
     "price": lambda price: ie.price(_layouts(price), 5.0),

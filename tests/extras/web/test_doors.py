@@ -1,4 +1,4 @@
-"""Every question over HTTP: its answer is what its command prints, and what Python says."""
+"""Every command over HTTP: its result equals the command's output and the Python result."""
 
 from __future__ import annotations
 
@@ -59,5 +59,5 @@ def test_all_doors_say_the_same(
 
 
 def _started(script: str) -> list[str]:
-    """Lines of a script without the comment on the interface that selected the deployment."""
+    """Return lines of a script without the comment on the interface that selected the deployment."""
     return re.sub(r"# selected: .*\n(#     .*\n)*", "", script).splitlines()

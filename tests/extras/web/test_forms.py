@@ -1,4 +1,4 @@
-"""Answers in every form, from the address that says the state of a page."""
+"""Results in every format, from the address with the state of a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests made from the OpenAPI document: no reply says that the server failed."""
+"""Requests generated from the OpenAPI document: no reply is a server error."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from starlette.testclient import TestClient
 
 from benchmarks import explorer_fuzz
 
-#: What some requests ask for would take a minute; that it is cut short is tried as well in two seconds [s].
+#: Time limit: some requests would take a minute; two seconds also test the limit [s].
 SECONDS = 2.0
 
 

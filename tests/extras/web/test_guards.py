@@ -1,4 +1,4 @@
-"""What keeps other pages out: hosts, origins, headers."""
+"""Protection from other sites: hosts, origins, headers."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_options_of_questions_are_those_of_commands() -> None:
     ids=["error", "end"],
 )
 def test_errors_of_the_program_have_the_headers_too(problem: BaseException, status: int, message: str) -> None:
-    """Ctrl-C cancels what is under way, which has no traceback."""
+    """Ctrl-C cancels active work without a traceback."""
 
     async def fail(_: object) -> None:
         raise problem
@@ -125,7 +125,7 @@ def test_options_that_are_files_are_text(client: TestClient) -> None:
 
 
 def test_large_replies_are_sent_in_parts() -> None:
-    """The server waits for slow clients after each part, and keeps no copy of the rest for each of them."""
+    """The server waits for slow clients after each part, and stores no copy of the rest for each of them."""
     body = bytes(range(256)) * 1_000
     (middleware,) = guards.middleware(())
     sent: list[Message] = []
@@ -144,7 +144,7 @@ def test_large_replies_are_sent_in_parts() -> None:
 
 
 def test_clients_share_one_script(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bundling takes seconds and 100 MB: many first clients at once must not each start it."""
+    """Bundling takes seconds and 100 MB, so simultaneous first clients share one run."""
     begun: list[int] = []
 
     def bundle() -> str:

@@ -1,4 +1,4 @@
-"""The page without a browser: its state, what its panels ask, and what is sent."""
+"""The page without a browser: its state, the commands of its panels, and sent data."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_panels_ask_what_the_page_says(client: TestClient, question: str, comman
 
 
 def _asked(question: str, address: list[tuple[str, str]], point: dict[str, str]) -> Mapping[str, object]:
-    """What a panel asks of llama_3_8b on an H100 with some controls set."""
+    """Return the command of a panel for llama_3_8b on an H100 with some controls set."""
     shown = state([("model", "llama_3_8b"), ("hardware", "h100_sxm"), *address])
     return asking.fields(questions()[question], shown, [0], point)
 
@@ -99,7 +99,7 @@ def test_controls_say_who_competes(question: str) -> None:
 
 
 def test_panels_ask_of_the_recipe_that_was_chosen() -> None:
-    """Its degrees mean instances that do both, so that nothing is said of pools."""
+    """Its degrees select aggregated instances, so pools are not mentioned."""
     point = {**TOGETHER, "speculation": "eagle", "draft_length": "3"}
     asked = _asked("price", [("arrangement", "aggregated")], point)
     assert (asked["engine"], asked["kv"], asked["tp"]) == (["vllm"], "fp8", "2")
@@ -116,7 +116,7 @@ def test_panels_ask_of_the_recipe_that_was_chosen() -> None:
     [("", "mean:12.5"), ("30", "mean:12.5"), ("p95: 30 ms", "mean:12.5"), ("p95:15", "p95:15"), ("p95:", "p95:")],
 )
 def test_price_and_launch_keep_the_speed_that_was_chosen(typed: str, kept: str) -> None:
-    """In the mean, as frontiers say it; a promise that the tail of such times may break counts itself."""
+    """The SLO is the mean of the selected speed, unless this speed may miss a percentile SLO."""
     point, address = {**TOGETHER, "tpot": "12.5"}, [("tpot", typed), ("request_rate", "5")]
     assert {_asked(question, address, point)["tpot"] for question in ("price", "recommend", "launch")} == {kept}
     assert "12.5" not in str(_asked("load", address, point).get("tpot", ""))
@@ -210,7 +210,7 @@ def test_themes_are_those_of_charts(client: TestClient) -> None:
 
 
 def test_controls_of_power_are_asked_and_drawn(client: TestClient) -> None:
-    """What is drawn against speed are joules of the boards; a budget stands in place of a rate where both are known."""
+    """Charts over speed show joules of the boards; a budget replaces a rate where both are available."""
     told = _asked("recommend", [("power_budget", "20kW"), ("carbon", "japan"), ("power_cap", "500W")], TOGETHER)
     assert (told["power_budget"], told["carbon"], told["power_cap"]) == ("20kW", "japan", "500W")
     assert "request_rate" not in told

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 HEAD = b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 SECONDS = 0.5
-#: What a busy machine may take for what is due at once [s].
+#: Time limit on a busy machine for immediate replies [s].
 SLACK = 20.0
 
 
 async def _echo(scope: Scope, receive: Receive, send: Send) -> None:
-    """Sends back what it is sent; what its reader refuses is an error of the server."""
+    """Return the received data; an exception in its reader is a server error."""
     request = Request(scope, receive)
     try:
         reply: Response = PlainTextResponse(await requests.body(request, 100))
@@ -57,7 +57,7 @@ def _connected(port: int) -> socket.socket:
 
 
 def _replied(connection: socket.socket, end: bytes) -> bytes:
-    """A reply up to its end, whose head and body may come apart."""
+    """Return a reply up to its end; its head and body may arrive separately."""
     reply = b""
     while not reply.endswith(end):
         part = connection.recv(1000)

@@ -1,4 +1,4 @@
-"""Questions over HTTP: the same answers as the command line, and errors with the option that caused them."""
+"""Commands over HTTP: the same results as the command line, and errors with the option that caused them."""
 
 from __future__ import annotations
 

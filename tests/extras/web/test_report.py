@@ -1,4 +1,4 @@
-"""``report``: one file with questions and answers; what it refuses."""
+"""``report``: one file with commands and results, and rejected inputs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.reading import tables
 LARGEST = 1_500_000
 FRONTIER = "frontier llama_3_8b h100_sxm --tp 1"
 POOLS = "recommend llama_3_8b h100_sxm --max-instance-gpus 1 --request-rate 5 --ttft 500 --disaggregated --any-group"
-#: A small question of every command that answers one.
+#: A small call of every command with a result.
 QUESTIONS: dict[str, str] = tables(Path(__file__))["QUESTIONS"]
 
 
@@ -32,7 +32,7 @@ def test_every_command_that_is_reported_is_asked() -> None:
 
 @pytest.fixture
 def written(command: Command, tmp_path: Path) -> Callable[..., Document]:
-    """Writes a report and reads it."""
+    """Write a report and read it."""
 
     def write(*asked: object) -> Document:
         path = tmp_path / "report.html"

@@ -1,4 +1,4 @@
-"""The server and the tools of an assistant as commands: taken ports, addresses, missing packages, a first answer."""
+"""The server and the assistant tools as commands: used ports, addresses, missing packages, a first result."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_package_that_is_missing_is_named_with_what_installs_it(command: str, 
 
 
 def _answer(address: str) -> dict[str, object]:
-    """The first answer of a server that starts; it listens before it answers."""
+    """Return the first reply of a starting server; it listens before it replies."""
     with urllib.request.urlopen(address, timeout=120) as reply:
         record = json.load(reply)
     assert isinstance(record, dict)
@@ -72,7 +72,7 @@ def test_it_prints_its_address_answers_warns_and_ends_with_one_line() -> None:
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        # Whoever runs the tests in the background may have interrupts ignored.
+        # A test run in the background may have interrupts ignored.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert server.stdout is not None

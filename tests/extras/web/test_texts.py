@@ -1,4 +1,4 @@
-"""Texts that people send: configurations, benchmark results, saved answers; by name, never as files."""
+"""Texts that users send (configurations, benchmark results, saved results) by name, never as files."""
 
 from __future__ import annotations
 

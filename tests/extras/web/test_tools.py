@@ -1,4 +1,4 @@
-"""Questions as tools of an assistant, asked by the client of the protocol's package."""
+"""Commands as tools of an assistant, called by the client of the protocol's package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work in other processes: bounded in seconds and waiting, ended when nobody waits, and going on after that."""
+"""Work in other processes: limits on time and queue, cancellation without clients, and recovery."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ async def _in_turns() -> list[str]:
         await anyio.wait_all_tasks_blocked()
         with anyio.move_on_after(0.01):
             await ask("gone")
-    await ask("last")  # whoever went away took no place along
+    await ask("last")  # disconnected clients release their places
     return order
 
 

@@ -1,4 +1,4 @@
-"""Lines over axes: which answers have them, and what every mark of them says."""
+"""Charts of lines over axes: the results that have them, and the content of every mark."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_six_series_have_colours_and_dashes_of_their_own() -> None:
 
 
 def test_labels_count_what_bands_hold() -> None:
-    """A narrow line in a band over decades has round labels, none of which touch."""
+    """A narrow line in a band over decades has round labels without overlap."""
     band = Band([1.0, 2.0], [5.0, 6.0], [1.0, 2.0], [5000.0, 6000.0])
     line = PlotSeries("a line", [1.0, 2.0], [100.0, 110.0], band=band)
     spec = sound(charts.line_chart(Plot("Which?\nOf two", "x", "y", (line,), "y", bands="80 %")))

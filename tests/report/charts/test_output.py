@@ -1,4 +1,4 @@
-"""The ways out of a chart: specifications, light and dark, JavaScript, and files that are whole or not there."""
+"""Output of charts: specifications, light and dark, JavaScript, and atomically written files."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_page_holds_all_that_it_needs(chart: charts.AnyChart, tmp_path: Path) 
 
 
 def test_the_javascript_says_what_pages_call_and_folds_legends() -> None:
-    """The pattern takes as many words as a line has room for; the browser's tests see it drawn."""
+    """The pattern has as much text as a line has room for; the browser tests check the drawing."""
     text = charts.javascript()
     assert len(text) < 1_000_000
     assert "</script" not in text
@@ -78,7 +78,7 @@ def test_a_dark_chart_is_a_light_one_with_another_theme(chart: charts.AnyChart) 
 
 
 def _luminance(colour: str) -> float:
-    """Of a colour, by the Web Content Accessibility Guidelines [1]."""
+    """Return the luminance of a color, by the Web Content Accessibility Guidelines [1]."""
     parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))

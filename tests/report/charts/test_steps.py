@@ -1,4 +1,4 @@
-"""Steps as pictures: parts that end at the total, operators below the roofs of the chip, and the step of a point."""
+"""Charts of steps: parts that end at the total, operators below the roofs of the chip, and the step of a point."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_no_operator_is_above_its_roof(step: ie.Explanation) -> None:
 
 
 def _box(spec: Spec, view: Spec, row: dict[str, float]) -> tuple[float, float, float, float]:
-    """What a name covers, with characters of six pixels by eleven."""
+    """Return the area of a label, with characters of six pixels by eleven."""
     places = []
     for name, size in (("x", spec["width"]), ("y", spec["height"])):
         low, high = view["encoding"][name]["scale"]["domain"]

@@ -1,9 +1,9 @@
-"""A server played one step after the other in plain Python: a second calculation of what requests see.
+"""A step-by-step server in plain Python: a second calculation of request latencies.
 
-Nothing here is the product's but the time of a step. Memory is a count of blocks of 16 tokens: a request is let in when
-the blocks of its prompt are free, takes another whenever it fills one, and when a step does not fit the one that was
-let in last goes back to the head of the queue, to be read again with what it has written. Groups of attention ranks
-have slots, memory and a budget of prompt tokens each, and can hold prompts back until all have one.
+Only the step time comes from the product. Memory is a number of blocks of 16 tokens. A request is admitted when the
+blocks of its prompt are free, and takes another block whenever it fills one. When a step does not fit, the last
+admitted request returns to the head of the queue, and its prompt and output are recomputed. Each attention-DP group has
+its own slots, memory and budget of prompt tokens, and can delay prefill until all groups have a prompt.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BLOCK = 16
 
 @dataclass
 class Request:
-    """One request on its way; times in seconds."""
+    """Represent one request; times in seconds."""
 
     arrival: float
     prompt: int
@@ -43,8 +43,11 @@ class Request:
 
 @dataclass
 class Stepwise:
-    """A server; ``seconds`` is of each group: (requests that decode, parts of prompts: tokens, read before); and of the
-    mean context of all that decode. Budget, most and blocks are of a group.
+    """Represent a server.
+
+    ``seconds`` is a function of two inputs: per group, the requests that decode and the parts of prompts (tokens,
+    processed before); and the mean context of all that decode. Budget, maximum concurrency and blocks apply to one
+    group.
     """
 
     seconds: Callable[[Sequence[tuple[int, Sequence[tuple[int, int]]]], float], float]
@@ -60,7 +63,7 @@ class Stepwise:
     free: list[int] = field(default_factory=list)
 
     def serve(self, requests: Sequence[Request], ahead: int = 0) -> None:
-        """Play requests to the end; newcomers can join a step only so many steps after it was prepared."""
+        """Simulate all requests; a new request can join only ``ahead`` steps after its arrival."""
         self.free, self.waiting = [self.blocks] * self.groups, [deque() for _ in range(self.groups)]
         now, left, coming, held = 0.0, len(requests), deque(requests), 0
         seen: list[list[Request]] = [[] for _ in range(ahead)]
@@ -108,7 +111,7 @@ class Stepwise:
                 left -= 1
 
     def _group(self, number: int, seen: Sequence[Sequence[Request]], arrived: Sequence[Request]) -> int:
-        """The next group in turn, or the one with the fewest requests, of which those without a slot count as four."""
+        """Return the next group in turn, or the one with the fewest requests; each without a slot weighs four."""
         if self.in_turn:
             return number % self.groups
         busy = [4 * len(waiting) for waiting in self.waiting]
@@ -119,7 +122,7 @@ class Stepwise:
         return busy.index(min(busy))
 
     def _parts(self, unread: Sequence[Request]) -> list[tuple[Request, int]]:
-        """Prompts that a group reads in a step, and how many tokens of each."""
+        """Return the prompts that a group processes in a step, and the tokens of each."""
         parts, room = [], self.budget
         for one in unread:
             if room:
@@ -132,7 +135,7 @@ class Stepwise:
         return math.ceil((self.cached + one.prompt + one.written) / BLOCK)
 
     def _grow(self) -> bool:
-        """Blocks for the tokens that this step writes; who came last goes where there are none."""
+        """Allocate blocks for the tokens of this step; without free blocks, preempt the last admitted request."""
         preempted = False
         for one in list(self.running):
             if one not in self.running:

@@ -1,7 +1,7 @@
-"""The simulated server: against the formulas of queues, step by step where the answer is known, and bad input.
+"""The simulated server: against queueing formulas, step by step with a known result, and bad input.
 
-Agreement means: inside the 95 % confidence interval of the simulation, widened by the stated share. The random numbers
-are the same every time, so that a test that passes goes on passing.
+Results agree if they are inside the 95% confidence interval of the simulation, widened by the stated share. The random
+numbers are fixed, so results are reproducible.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def per_token(seconds: float) -> Callable[[int, int], float]:
 
 
 def prefill_only(slots: int = 1) -> Server:
-    """A server of one request at a time whose work is its prompt: 1,000 tokens per second."""
+    """Return a server of one request at once whose work is its prompt: 1,000 tokens per second."""
     return Server(StepTimes(always(1.0), per_token(1e-3)), slots)
 
 
 def decode_only(seconds: float, slots: int, growth: float = 0.0) -> Server:
-    """Steps of ``seconds``, and ``growth`` more for each further request; no prefill."""
+    """Return steps of ``seconds``, and ``growth`` more for each further request; no prefill."""
     return Server(StepTimes(lambda batch, _: seconds + growth * (batch - 1), always(0.0)), slots)
 
 
@@ -77,12 +77,12 @@ def test_one_prompt_at_a_time_is_m_g_1(law: str) -> None:
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("growth", [0.0, 0.2, 1.0])
 def test_numbers_in_flight_do_not_depend_on_the_law_of_lengths(law: str, growth: float) -> None:
-    """Generalised processor sharing, from slots of their own speed (0) to one speed for all (1)."""
+    """Generalized processor sharing, from slots with separate speeds (0) to one shared speed (1)."""
     lengths, _ = LAWS[law]
     step, slots = 1e-3, 200
     trace = simulate(decode_only(step, slots, growth * step), draw(20_000, 0.6, fixed(1), lengths, seed=4))
     batches = np.arange(1, slots + 1)
-    # The first token comes with the prefill, and a newcomer waits half a step: parts of a thousandth.
+    # The first token comes with the prefill, and a new request waits half a step: parts of a thousandth.
     expected = load(0.6, batches / (1000 * step * (1 + growth * (batches - 1))))
     assert trace.in_flight == pytest.approx(float(expected.in_flight), rel=0.06)
     np.testing.assert_allclose(trace.in_flight_shares[:6], expected.probabilities[:6], atol=0.015)
@@ -102,7 +102,7 @@ def test_slots_of_their_own_speed_are_erlangs(slots: int, use: float) -> None:
 @pytest.mark.parametrize("law", ["exponential", "fixed"])
 @pytest.mark.parametrize("slots", [5, 20])
 def test_limited_processor_sharing(slots: int, law: str, bursts: float) -> None:
-    """One speed for all up to some slots, then a queue; with bursts the formulas are approximations."""
+    """One shared speed for a number of slots, then a queue; with bursts the formulas are approximations."""
     lengths, scv = LAWS[law]
     requests = draw(25_000, 0.8, fixed(1), lengths, arrivals=Gamma(bursts), seed=3)
     trace = simulate(decode_only(1e-3, slots, 1e-3), requests)
@@ -126,7 +126,7 @@ def test_a_saturated_server_completes_what_it_can() -> None:
 
 
 def play(server: Server, *requests: tuple[float, int, int]) -> list[tuple[float, float, float]]:
-    """First token, last token and beginning of each request."""
+    """Return first token, last token and start of each request."""
     arrival, isl, osl = (np.array(column) for column in zip(*requests, strict=True))
     trace = simulate(server, Stream(arrival.astype(float), isl, osl), warm_up=0.0, cool_down=0.0)
     return [
@@ -149,7 +149,7 @@ def test_chunks_ride_along_with_decoding() -> None:
 
 def test_chunks_are_shared_in_the_order_of_arrival() -> None:
     server = Server(StepTimes(always(1.0), per_token(0.1)), 3, policy="chunked", chunk=20)
-    # 20 + (10 of the first, 10 of the second) + (5 of the second alone, beside a decode step).
+    # 20 + (10 of the first, 10 of the second) + (5 of the second alone, in a decode step).
     assert play(server, (0.0, 30, 3), (0.0, 15, 1), (0.0, 5, 1)) == [(4.0, 7.0, 0.0), (6.0, 6.0, 2.0), (6.0, 6.0, 4.0)]
 
 
@@ -171,7 +171,7 @@ def test_chunks_know_what_is_cached() -> None:
 
 def test_a_prompt_that_only_has_room_for_a_part_takes_that_part_of_its_time() -> None:
     server = Server(StepTimes(always(1.0), lambda tokens, _: 1.0 + 0.1 * tokens), 3, policy="chunked", chunk=20)
-    # While 20 are read, two come: 15 tokens in 2.5 s, and 5 of 20 in a quarter of 3.0 s; then the rest of these.
+    # During 20 tokens, two prompts arrive: 15 tokens in 2.5 s, and 5 of 20 in a quarter of 3.0 s; then their rest.
     assert play(server, (0.0, 20, 1), (0.1, 15, 1), (0.1, 20, 1)) == [
         (3.0, 3.0, 0.0),
         (6.25, 6.25, 3.0),
@@ -181,7 +181,7 @@ def test_a_prompt_that_only_has_room_for_a_part_takes_that_part_of_its_time() ->
 
 def test_decoding_goes_on_while_the_host_launches_a_prompt() -> None:
     server = Server(StepTimes(always(1.0), always(3.0), chip_seconds=always(0.5)), 2, policy="chunked", chunk=20)
-    # Alone 3 s; beside a decode step, of which the chips need 1.5 s with the prompt, 3 s as well.
+    # Alone 3 s; with a decode step, of which the chips need 1.5 s with the prompt, also 3 s.
     assert play(server, (0.0, 5, 5), (4.5, 5, 2)) == [(3.0, 9.0, 0.0), (8.0, 9.0, 4.5 + 0.5)]
     slow = replace(server, times=replace(server.times, chip_seconds=always(2.5)))
     assert play(slow, (0.0, 5, 5), (4.5, 5, 2)) == [(3.0, 9.5, 0.0), (8.5, 9.5, 5.0)]
@@ -189,19 +189,19 @@ def test_decoding_goes_on_while_the_host_launches_a_prompt() -> None:
 
 def test_prompts_of_a_step_share_its_launches_and_its_weights() -> None:
     server = Server(StepTimes(always(1.0), always(3.0), chip_seconds=always(1.0)), 4, policy="chunked", chunk=20)
-    # While the first is read in 3 s, four come.
+    # During the first prompt of 3 s, four arrive.
     five = ((0.0, 5, 1), *[(0.1, 5, 1)] * 4)
     assert play(server, *five)[-1][0] == 3.0 + 4.0
     assert play(replace(server, times=replace(server.times, together=lambda *_: 1.0)), *five)[-1][0] == 3.0 + 3.0
-    # Where two are read in turn, each counts for half of the time, and so does what it waits for the host.
+    # With two prompts in turn, each has half of the time, and half of its wait for the host.
     assert play(replace(server, stages=2.0), *five)[-1][0] == 3.0 + 6.0
 
 
 def test_groups_step_together() -> None:
-    """Two groups, A = 2 s of a prompt's group and M = 2 s of what both share for two prompts: 3 s for one, 4 s for two.
+    """Two groups, A = 2 s of a prompt's group and M = 2 s of shared work for two prompts: 3 s for one, 4 s for two.
 
-    Three prompts come while the first is read: to groups 2, 1 and 2, so that the next step takes 2 x 2 + 3 x 1 = 7 s.
-    A decode step takes 1 s for the fullest group's sequences and 0.1 s for each of all.
+    Three prompts arrive during the first: in groups 2, 1 and 2, so that the next step takes 2 x 2 + 3 x 1 = 7 s. A
+    decode step takes 1 s for the fullest group's sequences and 0.1 s for each sequence of all groups.
     """
     server = Server(
         StepTimes(
@@ -218,32 +218,32 @@ def test_groups_step_together() -> None:
     assert play(server, (0.0, 5, 1), (1.0, 5, 1))[1][0] == 3.0 + 3.0
     assert play(server, (0.0, 5, 1), *[(1.0, 5, 1)] * 2)[-1][0] == 3.0 + 4.0
     assert play(server, (0.0, 5, 1), *[(1.0, 5, 1)] * 3)[-1][0] == pytest.approx(3.0 + 7.0)
-    # The third comes while the first decodes: into its group whose turn it is, or into the idle one.
+    # The third arrives while the first decodes: into the next group in turn, or into the idle one.
     three = ((0.0, 5, 30), (1.0, 5, 1), (10.0, 5, 3))
     in_turn = replace(server, dealing="round_robin")
     for one, step in ((server, 1.2), (in_turn, 2.2)):
         first_token, last_token, _ = play(one, *three)[-1]
         assert last_token - first_token == pytest.approx(2 * step)
-    # Alone 1.1 s for a token. Beside it two prompts, one in each group: 1.1 + 4 s; then of three two are in one group:
+    # Alone 1.1 s for a token. With two more prompts, one in each group: 1.1 + 4 s. Of three, two are in one group:
     # between 2.2 s for them alone and 2.4 s for two in each, 2.3 s.
     assert play(server, (0.0, 5, 2), (100.0, 5, 1))[0][1] == pytest.approx(3.0 + 1.1)
     assert play(server, (0.0, 5, 3), (0.1, 5, 2), (0.2, 5, 2))[0][1] == pytest.approx(3.0 + 5.1 + 2.3)
-    # A step that decodes and reads saves what both read, at most what the prompt adds.
+    # A mixed step saves the shared reads, at most the prompt's additional time.
     saved = replace(server.times, saved_seconds=lambda batch, tokens: 0.5 * batch * tokens / 5)
     mixed = replace(server, times=saved)
     first, second = play(mixed, (0.0, 5, 3), (3.05, 5, 1))
     assert first[1] == second[0] + 0.0 == pytest.approx(3.0 + 1.1 + (1.1 + 3.0 - 0.5))
-    # Prompts that pause decoding are read one for each group.
+    # Prompts that pause decode are processed one per group.
     whole = replace(server, policy="prefill_first")
     assert play(whole, *[(0.0, 5, 1)] * 3)[-1][0] == pytest.approx(4.0 + 3.0)
 
 
 def test_a_newcomer_waits_for_the_steps_that_are_prepared() -> None:
     server = Server(StepTimes(always(1.0), per_token(0.1)), 2, policy="chunked", chunk=20, steps_ahead=1)
-    # An idle server has prepared none; the second finds the step to 5.0, and the next one is prepared.
+    # An idle server has prepared no step; the second request meets the step to 5.0, and the next one is prepared.
     assert play(server, (0.0, 30, 6), (4.5, 20, 2)) == [(3.0, 10.0, 0.0), (9.0, 10.0, 6.0)]
     assert play(replace(server, steps_ahead=0), (0.0, 30, 6), (4.5, 20, 2))[1] == (8.0, 9.0, 5.0)
-    # Nobody waits for steps that are not needed any more.
+    # Requests do not wait for steps that are no longer needed.
     assert play(replace(server, steps_ahead=9), (0.0, 30, 3), (4.5, 20, 1))[1] == (7.0, 7.0, 5.0)
     # A jump over many steps, and prompts that pause decoding.
     many = Server(StepTimes(lambda batch, _: float(batch), always(0.0)), 2, steps_ahead=2)
@@ -269,7 +269,7 @@ def test_steps_that_grow_with_the_context_add_up_as_one_by_one() -> None:
 
     requests = [(0.0, 100, 300), (0.37, 2000, 100), (1.25, 50, 400), (9.0, 10, 50)]
     jumps = play(Server(StepTimes(seconds, per_token(1e-5)), 3), *requests)
-    # The same, one step at a time.
+    # The result is equal one step at once.
     now, waiting, running, first, last = 0.0, list(range(4)), dict[int, int](), dict[int, float](), dict[int, float]()
     while waiting or running:
         if waiting and requests[waiting[0]][0] <= now and len(running) < 3:
@@ -320,7 +320,7 @@ def test_single_tokens_have_no_time_between_tokens() -> None:
 def looped(
     server: Server, clients: int, isl: list[int], osl: list[int], pause: float = 0.0
 ) -> list[tuple[float, float, float]]:
-    """When each request is sent, and its first and last token."""
+    """Return the submission time of each request, and its first and last token."""
     loop = Loop(clients, np.array(isl), np.array(osl), pause)
     trace = simulate(server, loop, warm_up=0.0, cool_down=0.0)
     return [
@@ -339,7 +339,7 @@ def test_one_client_sends_its_next_request_when_the_last_has_ended(policy: Polic
 
 @pytest.mark.parametrize("policy", ["prefill_first", "chunked"])
 def test_equal_requests_end_in_one_step_and_their_prompts_are_read_in_one(policy: Policy) -> None:
-    """Four prompts of five tokens are a step of 20: 2 s; three steps of decoding; and again."""
+    """Four prompts of five tokens are a step of 20: 2 s; then three decode steps; and again."""
     server = Server(StepTimes(always(1.0), per_token(0.1)), 4, policy=policy, chunk=20)
     assert looped(server, 4, [5] * 8, [4] * 8) == [(0.0, 2.0, 5.0)] * 4 + [(5.0, 7.0, 10.0)] * 4
 
@@ -347,9 +347,9 @@ def test_equal_requests_end_in_one_step_and_their_prompts_are_read_in_one(policy
 def test_prompts_of_several_steps_go_first_or_beside() -> None:
     """Four prompts of ten tokens, two of which are a step of 2 s."""
     first = Server(StepTimes(always(1.0), per_token(0.1)), 4, chunk=20)
-    # Those that are read first wait for the others, then all decode.
+    # The first prompts wait for the others, then all decode.
     assert looped(first, 4, [10] * 4, [3] * 4) == [(0.0, 2.0, 6.0)] * 2 + [(0.0, 4.0, 6.0)] * 2
-    # Beside them a step takes 1 + 2 s.
+    # With prompts, a step takes 1 + 2 s.
     beside = replace(first, policy="chunked")
     assert looped(beside, 4, [10] * 4, [3] * 4) == [(0.0, 2.0, 6.0)] * 2 + [(0.0, 5.0, 7.0)] * 2
 
@@ -361,21 +361,21 @@ def test_prompts_can_be_read_one_by_one() -> None:
 
 @pytest.mark.parametrize(("held", "last"), [(0, 12.5), (3, 15.5), (100, 22.5)])
 def test_groups_hold_prompts_back_until_each_has_one(held: int, last: float) -> None:
-    """Two groups, steps of 1 s, prompts of 10 s: a decode of 12 steps runs while a second prompt comes."""
+    """Two groups, steps of 1 s, prompts of 10 s: a decode of 12 steps runs until a second prompt arrives."""
     times = StepTimes(always(1.0), per_token(0.1), lone_step_seconds=always(1.0))
     server = Server(times, 4, policy="chunked", chunk=100, groups=2, held_steps=held)
     arrival, lengths = np.array([0.0, 10.5]), np.array([100, 5])
     found = simulate(server, Stream(arrival, lengths, np.array([13, 1])), warm_up=0.0, cool_down=0.0)
-    # Read in 0.5 s in the step that begins at 11 s, or after three further ones; or when nobody decodes any more.
+    # The prompt takes 0.5 s in the step that starts at 11 s, or three steps later, or when no request decodes.
     assert found.ttft[0] == 10.0
     assert found.arrival[1] + found.ttft[1] == pytest.approx(last)
 
 
 def test_newcomers_wait_until_they_are_looked_at() -> None:
-    """A server looks in steps 0, 4, 8; its steps 0 to 2 read the first two prompts and decode once."""
+    """The server polls in steps 0, 4, 8; its steps 0 to 2 process the first two prompts and decode once."""
     server = Server(StepTimes(always(1.0), per_token(0.1)), 2, policy="chunked", chunk=10, look_steps=4)
     sent = looped(server, 2, [10, 10, 10], [2, 9, 2])
-    # The first ends with step 1, at 3 s; three more steps, then the prompt beside the second request.
+    # The first request ends with step 1, at 3 s. Three more steps follow, then the prompt with the second request.
     assert sent[0] == (0.0, 1.0, 3.0)
     assert sent[2] == (3.0, 7.0, 8.0)
 
@@ -383,7 +383,7 @@ def test_newcomers_wait_until_they_are_looked_at() -> None:
 @pytest.mark.parametrize("policy", ["prefill_first", "chunked"])
 @pytest.mark.parametrize("clients", [1, 3, 16, 40])
 def test_a_closed_loop_keeps_littles_law(clients: int, policy: Policy) -> None:
-    """Requests at a time are the rate times what each takes, pauses included, also of those that wait for a slot."""
+    """The concurrency is the rate times the latency, with pauses and waits for a slot."""
     random = np.random.default_rng(3)
     isl, osl = uniform(50, 150)(4_000, random), uniform(20, 60)(4_000, random)
     server = Server(
@@ -394,7 +394,7 @@ def test_a_closed_loop_keeps_littles_law(clients: int, policy: Policy) -> None:
 
 
 def test_a_closed_loop_is_a_stream_that_comes_when_it_does() -> None:
-    """The same requests at the times at which clients sent them see the same."""
+    """Requests at the times at which clients sent them have the same latencies."""
     random = np.random.default_rng(5)
     isl, osl = uniform(50, 150)(400, random), uniform(20, 60)(400, random)
     server = Server(StepTimes(lambda batch, _: 0.01 + 1e-3 * batch, per_token(1e-4)), 8, policy="chunked", chunk=256)
@@ -520,21 +520,21 @@ def test_impossible_tables() -> None:
 
 
 def _remembering(**changes: object) -> Server:
-    """Steps of 1 s, prompts of 1 s, blocks of 4 tokens."""
+    """Return a server with steps of 1 s, prompts of 1 s, and a cache with blocks of 4 tokens."""
     values: dict[str, object] = {"blocks": 6, "block_tokens": 4, **changes}
     return Server(StepTimes(always(1.0), always(1.0)), 4, policy="chunked", chunk=8, cache=KvCacheMemory(**values))  # type: ignore[arg-type]
 
 
 def test_a_prompt_waits_until_its_blocks_are_free() -> None:
-    # Two prompts of 8 tokens take 4 of 4 blocks; the third is let in when they end, after one step.
+    # Two prompts of 8 tokens take 4 of 4 blocks; the third is admitted when they end, after one step.
     assert [times[0] for times in play(_remembering(blocks=4), *[(0.0, 8, 1)] * 3)] == [1.0, 2.0, 3.0]
 
 
 def test_who_was_let_in_last_is_read_again_when_memory_runs_out() -> None:
-    """Of 5 blocks two prompts of 7 tokens take 4, and are read one after the other in steps of 8 tokens.
+    """Two prompts of 7 tokens take 4 of 5 blocks, and run one after the other in steps of 8 tokens.
 
-    With their 9th token each needs a third block, of which there is one: the second goes, and is read again when the
-    first has ended.
+    With its 9th token each needs a third block, and there is one. The second request is preempted, and recomputed when
+    the first has ended.
     """
     server = _remembering(blocks=5)
     first, second = play(server, (0.0, 7, 6), (0.0, 7, 6))
@@ -542,7 +542,7 @@ def test_who_was_let_in_last_is_read_again_when_memory_runs_out() -> None:
     trace = simulate(server, stream, warm_up=0.0, cool_down=0.0)
     assert trace.preemptions == 1
     assert first[1] < second[1]
-    # Nothing is lost but time: all tokens are written, and the first token stays where it was.
+    # Preemption only costs time: all tokens are written, and the first token does not move.
     assert trace.output_tokens.sum() == 12
     assert second[0] < first[1]
 
@@ -558,7 +558,7 @@ def test_whoever_goes_all_answers_end(evicted: Evicted) -> None:
 
 
 def test_whole_answers_are_kept_free_where_nobody_goes() -> None:
-    """12 tokens each, 3 blocks, at the end: of 5 blocks one request at a time has room."""
+    """Each request has 12 tokens at the end, 3 blocks, so 5 blocks hold one request at once."""
     server = _remembering(blocks=5, own_answer=1.0, other_answers=1.0, evicted="nobody")
     stream = Stream(np.zeros(3), np.full(3, 4), np.full(3, 8))
     trace = simulate(server, stream, warm_up=0.0, cool_down=0.0)
@@ -583,7 +583,7 @@ def test_impossible_memory(changes: dict[str, object], message: str) -> None:
 
 
 def test_a_prompt_that_may_join_a_later_step_is_read_when_none_is_left_to_take() -> None:
-    """Whether steps are prepared ahead, looked at in turns or held back: an idle server waits for none of them."""
+    """An idle server never waits: with steps prepared ahead, with polling, or with delayed prefill."""
     server = Server(
         StepTimes(lambda *_: 0.01, lambda tokens, *_: 0.01 * tokens),
         slots=4,
@@ -602,13 +602,13 @@ def test_a_prompt_that_may_join_a_later_step_is_read_when_none_is_left_to_take()
 
 
 def test_a_run_that_stops_counts_what_is_written_by_then() -> None:
-    """Answers of 3, 5 and 9 tokens, of which the first comes with the prompt: a step a second, all together."""
+    """Outputs of 3, 5 and 9 tokens, whose first token comes with the prompt: one step per second, all together."""
     loop = Loop(3, np.array([1, 1, 1]), np.array([3, 5, 9]))
     seen = simulate(decode_only(1.0, 3), loop, warm_up=0.0, cool_down=0.0, stop_after=2)
     assert seen.written.tolist() == [3, 5, 5]
     assert seen.output_tokens.tolist() == [3.0, 5.0, 9.0]
     assert seen.e2e.tolist() == [2.0, 4.0, 4.0]
-    # Of several servers the steps that have begun by then are taken; who was not let in has written nothing.
+    # With several servers, started steps are included; requests that were not admitted have written nothing.
     shared = simulate(
         decode_only(1.0, 1), loop, warm_up=0.0, cool_down=0.0, instances=2, router="round_robin", stop_after=1
     )

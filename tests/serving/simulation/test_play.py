@@ -1,4 +1,4 @@
-"""What is played of prompts: two conservation laws, over models, token budgets and lengths."""
+"""Simulated prompts: two conservation laws, over models, token budgets and lengths."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _service(model: str, isl: int, osl: int, budget: int, pins: tuple[tuple[str,
 
 
 def _ends(server: Server, isl: list[int]) -> float:
-    """When the last of some prompts is read that come at once [s]."""
+    """Return the end of the last prompt if all arrive at once [s]."""
     stream = Stream(np.zeros(len(isl)), np.array(isl), np.ones(len(isl), dtype=np.int64))
     trace = simulate(server, stream, warm_up=0.0, cool_down=0.0)
     return float((trace.arrival + trace.e2e).max())
@@ -37,7 +37,7 @@ def _ends(server: Server, isl: list[int]) -> float:
 def test_steps_cost_their_weights_once_and_prompts_what_they_take(chunk: int, isl: list[int]) -> None:
     """Weights take 2 s of each step, a token 0.1 s, and attention a thousandth of a second for each pair of tokens.
 
-    Within a step that a prompt by itself would be read in attention counts as if it were even.
+    Within one step of a prompt alone, attention is spread evenly.
     """
 
     def seconds(tokens: int, cached: int) -> float:
@@ -60,7 +60,7 @@ def test_prompts_that_are_played_add_up_to_what_they_take(model: str, isl: int, 
     service = _service(model, isl, 100, round(budget * isl), ONE_CHIP)
     count = 12
     seconds = _ends(simulator.server(service, np.array([isl])), [isl] * count)
-    # Steps are full, and those of a prompt by itself are equal: a few steps fewer.
+    # Steps are full, and those of a prompt alone are equal, so there are a few steps fewer.
     assert seconds / count == pytest.approx(service.full_prefill_seconds(isl), rel=0.05)
 
 
@@ -87,7 +87,8 @@ def test_a_full_loop_completes_the_same_for_every_budget_that_holds_a_prompt(
 def test_rounds_of_speculation_are_played_as_closed_forms_have_them(
     model: str, chip: str, tp: int, rate: float
 ) -> None:
-    # Prompts are launched while whole rounds run, not the share of a token: played TPOTs were up to 1.6 times as long.
+    # Prompts are launched during full rounds, not during the share of a token: simulated TPOTs were up to 1.6 times too
+    # long.
     setup = ie.Setup.of(model, chip, engine="vllm")
     requests = ie.Requests.model_validate({"isl": 1000, "osl": 300})
     offered = ie.layouts(setup, requests, ie.Space(ie.Pins(tp=tp)), ie.Speculation.fixed("eagle", 3, 2.7))
@@ -108,7 +109,7 @@ def test_prompts_are_held_back_for_rounds_of_speculation() -> None:
 
 
 def test_a_budget_of_one_token_less_changes_nothing() -> None:
-    """Two prompts of 4096 tokens fit 8192; of 8191 one and nearly all of another do."""
+    """Two prompts of 4096 tokens fit 8192, and one and nearly all of another fit 8191."""
     latencies = []
     for budget in (8192, 8191):
         service = _service("qwen3_32b", 4096, 128, budget)

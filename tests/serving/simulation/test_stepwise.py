@@ -1,4 +1,4 @@
-"""The player beside a second simulator, step by step, on the same arrivals and lengths; see stepwise.py."""
+"""The simulator compared with a second simulator, step by step, on the same arrivals and lengths; see stepwise.py."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ from tests.offered import offer_of, service_of
 from tests.reading import tables
 from tests.serving.simulation.stepwise import BLOCK, Request, Stepwise
 
-#: Requests of a run, more where lengths vary or memory runs out now and then, and shares of them at its beginning and
-#: end that do not count [1].
+#: Requests of a run, more with varying lengths or preemptions, and excluded shares at its start and end [1].
 _COUNT, _MORE, _FIRST, _LAST = 600, 1600, 0.1, 0.05
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A server and what it is asked for; the load is the share of what closed forms say it completes."""
+    """Describe a server and its load, as a share of the throughput of the analytical model."""
 
     model: str
     isl: str
@@ -39,7 +38,7 @@ class Setting:
     budget: int = 8192
     slots: int | None = None
     blocks: float | None = None
-    """Of the cache, over what the mean requests of all slots hold [1]."""
+    """Blocks of the cache, over those of the mean requests in all slots [1]."""
 
 
 SETTINGS = {name: Setting(**told) for name, told in tables(Path(__file__))["SETTINGS"].items()}
@@ -52,7 +51,7 @@ def _service(setting: Setting) -> Service:
 
 
 def _second(service: Service, setting: Setting, blocks: int) -> Stepwise:
-    """A step: decoding at its context, prompts in proportion to tokens and to pairs of them, weights once."""
+    """Return the step time: decode at its context, prompts in proportion to tokens and token pairs, weights once."""
     sequences = np.arange(1.0, service.slots + 1.0)
     plans = service.plans.column(sequences[None])
     near, far = (
@@ -84,7 +83,7 @@ def _second(service: Service, setting: Setting, blocks: int) -> Stepwise:
 
 
 def _second_in_groups(service: Service, held: int, *, in_turn: bool) -> Stepwise:
-    """Eight groups of equal prompts: the engine's times for the fullest group and for all, at their context."""
+    """Return the engine's times of eight groups of equal prompts, for the fullest group and all, at their context."""
     setup, plans, requests = service.setup, service.plans, service.requests
     contexts, tokens = (requests.isl.mean, 2.0 * requests.isl.mean), requests.new_tokens
 
@@ -120,7 +119,7 @@ def _second_in_groups(service: Service, held: int, *, in_turn: bool) -> Stepwise
 
 
 def _reading(service: Service, tokens: float, before: float = 0.0) -> float:
-    """Work of the chips for a part of a prompt [s]."""
+    """Return the chips' work for a part of a prompt [s]."""
     part = service.reading(tokens, before)
     return float(part.chip_share[0] * part.busy_seconds[0])
 
@@ -166,7 +165,7 @@ def test_a_second_simulator_sees_the_same(name: str) -> None:
     ("engine", "held", "load"), [("sglang", 30, 0.2), ("sglang", 30, 0.5), ("trtllm", 50, 0.5), ("vllm", 0, 0.2)]
 )
 def test_a_second_simulator_sees_the_same_of_groups(engine: str, held: int, load: float) -> None:
-    """SGLang deals prompts to groups in turn, others to the least busy one; vLLM lets none wait for all groups."""
+    """SGLang assigns prompts to groups in turn, others to the least busy one; vLLM never delays prefill."""
     pins = (("tp", 1), ("dp", 8), ("pp", 1), ("ep", 8))
     changes = ("host.launch=0 us", "host.steps_ahead=0")
     service = offer_of("deepseek_v3", "2000", "150", 0.0, pins, changes, hardware="h200_sxm", engine=engine).service(0)
@@ -182,7 +181,7 @@ def test_a_second_simulator_sees_the_same_of_groups(engine: str, held: int, load
 
 
 def _check(seen: Trace, requests: list[Request], apart: float, tail: float) -> list[Request]:
-    """Hold the player's means and percentiles against those of the second simulator; return what of it counts."""
+    """Compare the simulator's means and percentiles with those of the second simulator; return the compared values."""
     counted = requests[math.floor(_FIRST * len(requests)) : len(requests) - math.floor(_LAST * len(requests))]
     limits = np.array([0.1, 0.1, 0.1, tail])
     for ours, theirs in (

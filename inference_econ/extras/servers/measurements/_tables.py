@@ -205,7 +205,7 @@ def replicas(row: Cells, concurrency: float) -> tuple[int, tuple[str, ...]]:
             f"{concurrency:g} concurrent requests are not a multiple of batch_size {batch:g}: the number of servers is "
             "not recorded"
         )
-    return round(copies), (f"{round(copies)} servers: batch_size {batch:g} of {concurrency:g} requests at a time",)
+    return round(copies), (f"{round(copies)} servers: batch_size {batch:g} of {concurrency:g} concurrent requests",)
 
 
 def pool(row: Cells, prefix: str, concurrency: float | None = None) -> tuple[_record.RecordedPool, tuple[str, ...]]:

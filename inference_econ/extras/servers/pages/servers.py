@@ -78,10 +78,10 @@ def coverage_table(report: servers.Servers) -> Table:
         share = f"{100 * counts.predicted / counts.plain:.0f}" if counts.plain else "-"
         rows.append((name or "all", *map(str, numbers), share))
     columns = (
-        "dataset", "rows", "understood", "repeats", "with speculation", "spoilt", "counted", "predicted",
+        "dataset", "rows", "understood", "repeats", "with speculation", "invalid", "counted", "predicted",
         "of these assumed", "covered %",
     )  # fmt: skip
-    least = ("of these assumed", "spoilt", "repeats", "understood", "with speculation")
+    least = ("of these assumed", "invalid", "repeats", "understood", "with speculation")
     return Table(f"Measured servers under {_named(report)}: rows", columns, tuple(rows), least=least)
 
 
@@ -229,7 +229,7 @@ _LEGEND = (
     "Each cell has the number of rows, and the share of rows in their 80 % interval. Parentheses contain the range of "
     "this share in 19 of 20 random samples if the true share is 80 %; 'off' marks a share outside this range. The last "
     "number is the median ratio of the upper to the lower end of an interval. In lines of left-out deployments, each "
-    "interval comes from the other deployments of the profile. scenarios/measured/misfits.yaml lists outliers."
+    "interval comes from the other deployments of the profile. `scenarios/measured/misfits.yaml` lists outliers."
 )
 
 

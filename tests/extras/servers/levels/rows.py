@@ -1,4 +1,4 @@
-"""Made-up rows of measured servers, for what is said of levels."""
+"""Made-up rows of measured servers for tests of corrections."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NESTED = slice(len(DEPTHS))
 
 
 def measurement(**changes: Any) -> Measurement:
-    """A row of Llama 3.1 70B on eight H200."""
+    """Return a row of Llama 3.1 70B on eight H200."""
     values = {
         "id": "1", "dataset": "mine", "source": "mine", "engine": "vllm", "engine_version": "0.12.0",
         "model": "llama_3_70b", "hardware": "h200_sxm", "accelerators": 8, "tp": 8, "weights": "fp8", "isl": 1000.0,
@@ -30,7 +30,7 @@ def measurement(**changes: Any) -> Measurement:
 def observed(
     error: float, ttft: float = math.nan, *, slopes: Array | None = None, kinds: str = "speculation", **changes: Any
 ) -> Observed:
-    """A row that is so far from its prediction, with shared corrections of these kinds; releases 0.18.0 and later."""
+    """Return a row with a given error, with shared corrections of these kinds; releases 0.18.0 and later."""
     row = measurement(**changes)
     slopes = np.eye(2) if slopes is None else slopes
     prediction = Prediction(row, ttft_seconds=0.2, tpot_seconds=0.01, request_seconds=10.19)

@@ -1,4 +1,4 @@
-"""Levels that are partly pooled, held against second calculations."""
+"""Partly pooled corrections compared with second calculations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.extras.servers.levels.rows import GROUP, NESTED, SPREADS, measurement
 
 
 def test_one_row_moves_every_effect_by_its_share_of_the_variance() -> None:
-    """Of a single row the level is its error times the variance of effects over that of the row."""
+    """With a single row, its correction is its error times the variance of effects over that of the row."""
     levels = pooled([observed(0.5)], SPREADS)
     variances = SPREADS.effects[0, NESTED] ** 2
     share = variances.cumsum() / (variances.sum() + SPREADS.rows[0] ** 2)
@@ -40,7 +40,7 @@ def test_one_row_moves_every_effect_by_its_share_of_the_variance() -> None:
 
 
 def test_levels_are_the_mean_of_a_normal_distribution_given_the_rows() -> None:
-    """The same as conditioning the joint distribution of rows on what they are, with its whole covariance."""
+    """Corrections equal the mean of the joint normal distribution conditioned on the rows, with its full covariance."""
     rows = [
         observed(0.4, 0.1, slopes=np.array([[0.9, 0.1], [0.2, 0.7]])),
         observed(0.1, -0.2, tp=4, slopes=np.array([[0.8, 0.2], [0.1, 0.6]])),
@@ -54,7 +54,7 @@ def test_levels_are_the_mean_of_a_normal_distribution_given_the_rows() -> None:
         return float(np.sum(SPREADS.effects[kind][:same] ** 2))
 
     def covariance(first: Observed, second: Observed) -> Array:
-        """Of the levels of two rows, both kinds of steps."""
+        """Return the covariance of the corrections of two rows, for both kinds of steps."""
         return np.diag([shared(first.places[kind], second.places[kind], kind) for kind in range(2)])
 
     joint = np.block([[a.slopes @ covariance(a, b) @ b.slopes.T for b in rows] for a in rows])
@@ -67,7 +67,7 @@ def test_levels_are_the_mean_of_a_normal_distribution_given_the_rows() -> None:
 
 
 def test_what_shares_nothing_has_no_level() -> None:
-    """Another model, or another chip, is exactly where the profile has it."""
+    """Another model or chip has exactly the prediction of its profile."""
     levels = pooled([observed(0.5)], SPREADS)
     changes: list[dict[str, Any]] = [{"model": "llama_3_8b"}, {"hardware": "h100_sxm"}]
     for change in changes:
@@ -75,7 +75,7 @@ def test_what_shares_nothing_has_no_level() -> None:
 
 
 def test_proposals_are_those_of_an_engine_on_all_chips() -> None:
-    """What rounds take beyond predictions is of the engine's host, beside what is measured of a model on a chip."""
+    """The excess time of speculation rounds belongs to the engine's host, separate from a model on a chip."""
     drafting: dict[str, Any] = {
         "model": "deepseek_v3",
         "weights": "fp8_block",
@@ -118,7 +118,7 @@ def test_a_release_moves_servers_of_all_models_from_then_on() -> None:
 
 
 def test_a_release_has_a_correction_if_several_architectures_were_measured_with_it() -> None:
-    """With one architecture, it and the release are confounded. The first release is what others are compared with."""
+    """With one architecture, it and the release are confounded. The first release is the reference."""
 
     def released(*rows: tuple[str, str]) -> object:
         return corrected_releases([measurement(model=model, engine_version=version) for model, version in rows])
@@ -140,7 +140,7 @@ def test_a_misfit_moves_its_own_version_only() -> None:
 
 
 def shipped(*rows: Observed) -> MeasuredLevels:
-    """A file that was fitted to some rows."""
+    """Return a file that was fitted to some rows."""
     entries = entries_of(GROUP, rows, pooled(rows, SPREADS))
     return MeasuredLevels.build(levels_data(GROUP, entries, SPREADS, {}, date="2026-11-01"), origin="levels")
 
@@ -151,7 +151,7 @@ def test_a_file_holds_no_level_beyond_its_bounds() -> None:
 
 
 def test_a_file_says_what_was_fitted() -> None:
-    """Written and read again, levels are the same but for their last digits."""
+    """After writing and reading, corrections are equal except for their last digits."""
     rows = [observed(0.4, 0.1), observed(0.1, -0.2, tp=4), observed(-0.3, 0.3, engine_version="0.15.0")]
     levels, known = pooled(rows, SPREADS), known_entries(shipped(*rows))
     assert known
@@ -162,7 +162,7 @@ def test_a_file_says_what_was_fitted() -> None:
 
 @pytest.mark.parametrize(("change", "narrower"), [({}, 1), ({"tp": 4}, 1), ({"engine_version": "1.0"}, 3)])
 def test_one_point_of_ones_own_moves_what_it_may_differ_in(change: dict[str, Any], narrower: int) -> None:
-    """From what others have measured of it: of a deployment only itself, of a version all that is narrower."""
+    """One own row corrects a deployment alone; a row of a version corrects all narrower groups."""
     file = shipped(observed(0.4, 0.1), observed(0.3, 0.0))
     own = observed(0.9, **change)
     mine = MeasuredLevels.build(own_levels(file, GROUP, [own], date="2026-11-02"), origin="mine")

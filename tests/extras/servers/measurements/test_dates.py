@@ -1,4 +1,4 @@
-"""The days of a measurement: how they are written, and which cannot be."""
+"""The dates of a measurement: valid and invalid forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measurements: files of every kind to one form, and a reason for every row that is none."""
+"""Measurements: files of every kind in one form, and a reason for every invalid row."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_shipped_server_by_hand() -> None:
     assert (one.accelerators, one.tp, one.dp, one.pp, one.ep) == (8, 8, 1, 1, 1)
     # Nominally 1024; InferenceX draws lengths between 0.8 and 1.0 of that.
     assert (one.isl, one.osl, one.load, one.concurrency) == (921.6, 921.6, "concurrency", 4.0)
-    assert one.weights is None  # as published: fp8 is what the model comes in
+    assert one.weights is None  # as published: the model is in fp8
     assert one.ttft_seconds == pytest.approx(0.2599114292766899, rel=1e-12)
     assert one.tpot_seconds == pytest.approx(0.01029225441516629, rel=1e-12)
     assert one.mean_context == pytest.approx(1382.4, rel=1e-12)
@@ -151,7 +151,7 @@ def test_disaggregated_servers_have_pools() -> None:
 
 
 def test_pools_without_workers_are_those_of_the_same_run() -> None:
-    # The same server, passed on without workers and with attention-DP taken for tp.
+    # Another collection has this server without workers and with attention-DP recorded as tp.
     name = "2026_03_25_deepseek_r1_h200_sxm_trtllm_fp8_disagg_1024x1024_c1152_tp8_0_ep8_0_406"
     one = next(one for one in _shipped() if one.id == name)
     assert isinstance(one, Measurement)
@@ -360,7 +360,7 @@ def test_columns_are_the_fields_of_a_measurement(tmp_path: Path) -> None:
     assert (row.statistic, row.speculation, row.tokens_per_round, row.load) == ("mean", "MTP3", None, "limited")
     assert (row.ttft_limit_seconds, row.remarks, row.quality) == (2.0, ("one", "two"), "A")
     assert row.days is not None
-    # What is not said of the engine is as its version does.
+    # Unrecorded engine settings follow the version.
     unsaid = _ours(tmp_path, engine="vLLM 0.6.3")
     assert isinstance(unsaid, Measurement) and unsaid.prefill_first
 
@@ -422,7 +422,7 @@ def test_every_name_in_the_table_leads_somewhere() -> None:
     assert set(names.hardware) <= set(catalog.names("hardware"))
 
 
-# What cannot be used.
+# Unusable rows.
 
 
 @pytest.mark.rows
@@ -481,7 +481,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         measurements.read_measurements(tmp_path / "bytes.csv")
 
 
-# What is known of runs beyond their columns.
+# Facts of runs outside their columns.
 
 
 def test_formats_of_the_cache_that_scripts_set() -> None:
@@ -510,7 +510,7 @@ def test_engines_that_read_prompts_first_and_seldom_look_for_them(tmp_path: Path
 
 
 def test_what_scripts_told_tensorrt() -> None:
-    """Prompts wait for all groups of attention ranks or for each other, and have a step of their own."""
+    """Prompts wait for all attention-DP groups or for each other, and have a separate step."""
     found = [one for one in _shipped() if isinstance(one, Measurement) and one.engine == "trtllm" and one.requests]
     groups = {(one.model, one.dp, one.osl, one.concurrency): one.held_steps for one in found if (one.dp or 1) > 1}
     # Rounds that give 1.76 tokens each.
@@ -521,7 +521,7 @@ def test_what_scripts_told_tensorrt() -> None:
     assert llama[8, 0.9 * 1024, 0.9 * 1024] == llama[4, 0.9 * 1024, 0.9 * 8192] == 0.0
     tokens = {(one.model, one.engine_version, one.isl): one.step_tokens for one in found if one.decode is None}
     assert tokens["deepseek_v3", "1.1.0rc2.post2", 0.9 * 1024] == 1024.0
-    # Later scripts have room for at least 8192 tokens, which is what the engine takes by itself.
+    # Later scripts have room for at least 8192 tokens, which is the engine's own value.
     assert tokens["deepseek_v3", "1.2.0rc6.post2", 0.9 * 1024] == 8192.0
     assert tokens["gpt_oss_120b", "1.2.0rc2", 0.9 * 1024] == 20000.0
 

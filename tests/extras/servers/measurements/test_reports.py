@@ -1,4 +1,4 @@
-"""Results of load generators: what they say, and what the user adds."""
+"""Results of load generators: their content, and additions of the user."""
 
 from __future__ import annotations
 

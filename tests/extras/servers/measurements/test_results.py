@@ -1,4 +1,4 @@
-"""Recorded results of load generators, collectors and servers: what they say, and wrong files."""
+"""Recorded results of load generators, collectors and servers: their content, and wrong files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from inference_econ.errors import InputError
 from inference_econ.extras.servers import MeasuredServer, Measurement, Skipped, measurements, read_run
 
-#: Where they come from is said in ``tests/fixtures/README.md``.
+#: ``tests/fixtures/README.md`` names their sources.
 RESULTS = Path(__file__).parents[3] / "fixtures" / "results"
 HERE = MeasuredServer(hardware="h100_sxm")
 
@@ -65,7 +65,7 @@ def test_a_summary_of_inference_perf_has_as_many_in_flight_as_littles_law_says(t
 
 
 def test_parts_of_another_type_are_what_no_generator_writes(tmp_path: Path) -> None:
-    """Found by made-up inputs: it was a traceback."""
+    """Values of another type, found by fuzzing, gave a traceback."""
     result = json.loads((RESULTS / "stage_3_lifecycle_metrics.json").read_text())
     result["load_summary"] = 3
     (tmp_path / "mine.json").write_text(json.dumps(result))
@@ -127,7 +127,7 @@ def test_a_page_of_metrics_of_vllm_adds_up_its_engines() -> None:
     (one,) = _all("vllm.prom", MeasuredServer(hardware="h100_sxm", dp=2))
     assert (one.engine, one.model, one.statistic) == ("vllm", "qwen3_32b", "mean")
     assert (one.isl, one.osl, one.load, one.concurrency) == (2000.0, 400.0, "concurrency", 32.0)
-    # Per request, where it is said, not per token.
+    # Per request, if recorded, not per token.
     assert one.tpot_seconds == pytest.approx(0.019)
     assert one.ttft_seconds == pytest.approx(0.2)
     assert one.remarks == ("25 % of prompt tokens were found in the prefix cache",)

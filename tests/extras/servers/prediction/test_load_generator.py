@@ -1,4 +1,4 @@
-"""Runs that begin and end: the first round of a closed loop, rounds in step, and random arrivals played through."""
+"""Finite runs: the first round of a closed loop, synchronous rounds, and simulated random arrivals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from inference_econ.serving.simulation import simulator
 def _service(
     isl: int = 512, osl: int = 256, chunk: int = 8192, model: str = "qwen3_30b_a3b", changes: tuple[str, ...] = ()
 ) -> Service:
-    """One H100 with room for 256 requests."""
+    """Return one H100 with room for 256 requests."""
     spec, chip = catalog.model(model), catalog.hardware("h100_sxm")
     assumed = catalog.assumptions(
         "deployable", changes=[f"serving.prefill_chunk={chunk}", "host.request_overhead=0 s", *changes]
@@ -53,14 +53,14 @@ def test_one_client_sees_an_idle_server() -> None:
 
 
 def test_equal_requests_march_in_step_where_prompts_go_first() -> None:
-    """64 prompts of 512 tokens are four steps of 8,192, after which all decode together; the same in every round."""
+    """64 prompts of 512 tokens are four steps of 8,192; then all requests decode together, in every round."""
     service = _service()
     run = _looped(service, 64, 5, prefill_first=True)
     step = 16.0 * float(service.shared_prefill_seconds(16.0))
     waits = np.repeat([1.0, 2.0, 3.0, 4.0], 16) * step
     assert np.sort(run.trace.ttft[:64]) == pytest.approx(waits, rel=0.01)
     assert np.sort(run.trace.ttft[64:128]) == pytest.approx(waits, rel=0.01)
-    # Those that are read first wait for the others.
+    # The first prompts wait for the others.
     decode = service.requests.decode_steps * float(service.step_seconds(64.0))
     steps = np.sort(run.trace.tpot[64:128]) * service.requests.decode_steps
     assert steps == pytest.approx(decode + np.repeat([0.0, 1.0, 2.0, 3.0], 16) * step, rel=0.02)
@@ -74,7 +74,7 @@ def test_unequal_requests_spread_out() -> None:
 
 
 def test_a_long_run_is_played_in_part() -> None:
-    """The first and the last round stand for themselves, those between for all others."""
+    """The first and the last round are simulated, and those between represent all others."""
     service = _service(osl=64)
     short, long = (_looped(service, 64, rounds, 0.2) for rounds in (10, 40))
     assert short.weights == pytest.approx(1.0)
@@ -98,19 +98,19 @@ def test_a_run_with_hardly_any_load() -> None:
     trace, seconds = _played(service, 0.01, 20)
     assert np.median(trace.ttft) == pytest.approx(service.prefill_seconds)
     assert np.median(trace.tpot) == pytest.approx(service.states.decode_seconds[0], rel=1e-6)
-    # The last request arrives at the end of the expected time, and takes its own.
+    # The last request arrives at the end of the expected time, and its own latency follows.
     assert seconds == pytest.approx(20 / 0.01 + np.median(trace.e2e))
 
 
 def test_a_run_of_hosts_that_launch_slowly_and_prepare_steps() -> None:
-    """Little load, then prompts that share their launches: many more get through than one by one."""
+    """At low load, and with prompts that share launches, throughput is much higher than one by one."""
     slow = _service(isl=128, changes=("host.launch=80 us", "host.captured_tokens=0", "host.steps_ahead=1"))
     assert slow.prefill_seconds > 3.0 * _service(isl=128).prefill_seconds
     trace, _ = _played(slow, 0.01, 20)
     assert np.median(trace.ttft) == pytest.approx(slow.prefill_seconds)
     _, seconds = _played(slow, 3.0 / slow.prefill_seconds, 2000)
     assert 2000 / seconds > 1.5 / slow.prefill_seconds
-    # Those that find others wait for a step more.
+    # Requests that arrive during a step wait for one more step.
     rate = 0.3 / slow.prefill_seconds
     ahead, at_once = (
         _played(
@@ -133,7 +133,7 @@ def test_a_run_beyond_capacity_ends_all_the_same() -> None:
     prompt = float(service.shared_prefill_seconds(16.0))
     least = service.requests.decode_steps * float(service.states.decode_seconds[-1]) / service.slots + prompt
     assert 500 / seconds < 1.05 / least
-    # The same run again is the same run.
+    # A repeated run is equal.
     assert np.array_equal(_played(service, rate, 500)[0].ttft, trace.ttft)
 
 

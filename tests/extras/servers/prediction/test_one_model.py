@@ -1,4 +1,4 @@
-"""What is held against measurements is what answers: shipped deployments both ways, to the last digits."""
+"""Validation and commands use the same cost model: shipped deployments both ways, to the last digits."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from inference_econ.serving import Service, loaded
 from inference_econ.serving.simulation import simulator
 
 EXACTLY = 1e-12
-#: One in so many shipped deployments is asked about, and one in so many of those with pools [1].
+#: Sampling intervals of shipped deployments: aggregated ones, and those with pools [1].
 APART, POOLS_APART = 3, 5
 
 
 @cache
 def shipped() -> tuple[Measurement, ...]:
-    """Rows of shipped deployments, each as one of an endless run."""
+    """Return rows of shipped deployments, each as an endless run."""
     rows = [
         row for name in measurements.SHIPPED for row in measurements.read_measurements(catalog.server_files()[name])
     ]
@@ -41,7 +41,7 @@ def shipped() -> tuple[Measurement, ...]:
 
 
 def bare(row: Measurement) -> Measurement:
-    """The deployment of a row: nothing of its load, nor of what was measured."""
+    """Return the deployment of a row, without load or measured values."""
     facts = deployed.facts_of(row)
     return replace(
         row, id="", days=None, ran="", engine_version=facts.version if facts else "",
@@ -64,7 +64,9 @@ def profile(row: Measurement) -> Assumptions:
 
 @cache
 def predictions(loads: tuple[str, ...], pools: bool) -> tuple[Prediction, ...]:
-    """Predictions of rows with these loads, of disaggregated deployments or of aggregated ones with a known layout."""
+    """Return predictions of rows with these loads, for disaggregated deployments or aggregated ones with a known
+    layout.
+    """
     rows = [
         row
         for row in shipped()
@@ -77,7 +79,7 @@ def predictions(loads: tuple[str, ...], pools: bool) -> tuple[Prediction, ...]:
 
 
 def groups(*loads: str, pools: bool = False) -> Iterator[list[Prediction]]:
-    """Predictions of the rows of each deployment."""
+    """Return the predictions of the rows of each deployment."""
     together: dict[object, list[Prediction]] = defaultdict(list)
     for prediction in predictions(loads, pools):
         together[bare(prediction.measurement)].append(prediction)
@@ -103,7 +105,7 @@ def same(prediction: Prediction, ttft: float, tpot: float, requests_per_second: 
 
 @pytest.mark.long
 def test_a_closed_loop_is_the_steady_state_of_a_service() -> None:
-    """Rows at a number of requests in flight, and ``Service.at``, from which load, price and recommend take theirs."""
+    """Compare rows at a concurrency with ``Service.at``, which load, price and recommend use."""
     compared = 0
     for group in groups("concurrency"):
         service, replicas = service_of(group)
@@ -120,7 +122,7 @@ def test_a_closed_loop_is_the_steady_state_of_a_service() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("prefill_first", [False, True])
 def test_runs_of_closed_loops_are_played_by_the_server_of_load(prefill_first: bool) -> None:
-    """The server of ``load --simulate``, with prompts of the lengths that come."""
+    """Compare with the server of ``load --simulate``, with the row's prompt lengths."""
     for group in list(groups("concurrency"))[::40]:
         service, replicas = service_of(group)
         row = group[0].measurement
@@ -170,7 +172,7 @@ def test_random_arrivals_are_the_load_of_a_service() -> None:
 
 
 def test_runs_of_random_arrivals_are_played_by_the_server_of_load() -> None:
-    """The server of ``load --simulate``, which is that of a service and of the prompts that come."""
+    """Compare with the server of ``load --simulate``, built from the service and the row's prompts."""
     compared = 0
     for group in groups("rate"):
         service, replicas = service_of(group)
@@ -187,7 +189,7 @@ def test_runs_of_random_arrivals_are_played_by_the_server_of_load() -> None:
 
 
 def test_pools_are_the_fleets_of_the_market() -> None:
-    """Rows of two pools, and fleets under the stream of requests whose loop holds as many."""
+    """Compare rows of two pools with fleets at the request rate of a loop with the same concurrency."""
     compared = 0
     for group in groups("concurrency", pools=True):
         rows = [prediction.measurement for prediction in group]

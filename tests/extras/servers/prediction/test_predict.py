@@ -1,4 +1,4 @@
-"""Predictions of measurements: what each kind of load, layout and engine means."""
+"""Predictions of measurements for each kind of load, layout and engine."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_rows_of_one_deployment_together_are_what_they_are_apart() -> None:
     assert [one.measurement.id for one in together] == ["1", "4", "64"]
     for one in together:
         (apart,) = predict([one.measurement], lambda _: _assumed())
-        # Steady states between those that are calculated are interpolated.
+        # Steady states are interpolated between calculated ones.
         assert one.tpot_seconds == pytest.approx(apart.tpot_seconds, rel=0.02)
         assert one.ttft_seconds == pytest.approx(apart.ttft_seconds, rel=0.02)
 
@@ -72,16 +72,16 @@ def test_a_mean_over_a_run_has_the_first_round_in_it() -> None:
     run: dict[str, Any] = {"spread": 0.2}
     long, short, one = (_ttft(statistic="mean", requests=requests, **run) for requests in (3200.0, 320.0, 32.0))
     assert long < short < one
-    # All of a run of one round come at once; the median of many rounds hardly knows of the first.
+    # All requests of a run of one round arrive at once; in a median over many rounds the first has little weight.
     assert one > 3.0 * _ttft(statistic="median", requests=3200.0, **run)
 
 
 def test_a_run_without_waves_is_the_steady_state() -> None:
-    """Lengths that differ widely, a long run, prompts beside decoding: what the closed form says."""
+    """Widely different lengths, a long run and mixed steps agree with the analytical model."""
     steady, run = _one(statistic="mean"), _one(statistic="mean", spread=1.0, requests=3200.0)
     assert run.tpot_seconds == pytest.approx(steady.tpot_seconds, rel=0.05)
-    # Who follows at the end of a step does not wait for the rest of a running one, half of it on average. A mean: most
-    # requests wait for no other's prompt, so that the median is less than what the closed form says.
+    # A request that follows at the end of a step does not wait for the rest of a running step, half of it on average.
+    # This is a mean: most requests wait for no other prompt, so the median is below the analytical value.
     assert run.ttft_seconds is not None and steady.ttft_seconds is not None and steady.tpot_seconds is not None
     assert run.ttft_seconds == pytest.approx(steady.ttft_seconds - steady.tpot_seconds / 2.0, rel=0.2)
     output = run.output_tokens_per_second_per_accelerator
@@ -92,9 +92,9 @@ def test_equal_requests_wait_for_each_other_where_prompts_go_first() -> None:
     mixed = _one(spread=0.0)
     first = _one(spread=0.0, prefill_first=True)
     assert first.ttft_seconds > 2.0 * mixed.ttft_seconds  # type: ignore[operator]
-    # Half of the others' prompts are read before the first token, not between tokens.
+    # Half of the others' prompts come before the first token, not between tokens.
     assert first.tpot_seconds < mixed.tpot_seconds  # type: ignore[operator]
-    # Of lengths that are not known nothing can be said.
+    # With unknown lengths, the order has no effect.
     assert _ttft(spread=None, prefill_first=True) == _ttft()
 
 
@@ -102,14 +102,14 @@ def test_an_engine_that_seldom_looks_keeps_prompts_waiting() -> None:
     plain = _one()
     assert plain.tpot_seconds is not None
     assert _ttft(wait_steps=15.0) == pytest.approx(_ttft() + 15.0 * plain.tpot_seconds)
-    # Played, those that are looked at together are read together.
+    # In the simulation, requests that arrive between polls are processed together.
     run: dict[str, Any] = {"spread": 0.2, "statistic": "median"}
     later = _ttft(wait_steps=15.0, **run) - _ttft(**run)
     assert 10.0 * plain.tpot_seconds < later < 30.0 * plain.tpot_seconds
 
 
 def _with(*changes: str, row: Measurement = ROW, **fields: Any) -> Prediction:
-    """Under ``deployable`` with changes."""
+    """Return changed ``deployable`` assumptions."""
     assumed = catalog.assumptions("deployable", changes=list(changes))
     (found,) = predict([replace(row, **fields)], lambda _: assumed)
     return found
@@ -118,14 +118,14 @@ def _with(*changes: str, row: Measurement = ROW, **fields: Any) -> Prediction:
 def test_prompts_wait_for_the_steps_that_were_prepared() -> None:
     plain, ahead = _with(), _with("host.steps_ahead=2")
     assert ahead.ttft_seconds - plain.ttft_seconds == pytest.approx(2.0 * plain.tpot_seconds, rel=0.05)  # type: ignore[operator]
-    # Nothing is prepared for a server that has nothing to do.
+    # An idle server has prepared no step.
     assert _with("host.steps_ahead=2", concurrency=1.0).ttft_seconds == _with(concurrency=1.0).ttft_seconds
     assert _with("host.steps_ahead=2", synchronous=True).ttft_seconds == plain.ttft_seconds
 
 
 @pytest.mark.parametrize("first", [False, True])
 def test_a_run_after_its_warm_up_knows_no_compilation(first: bool) -> None:
-    """Load generators send requests before those that they measure; ``host.warm_up`` is for pools."""
+    """Load generators send warm-up requests before the measurement; ``host.warm_up`` is for pools."""
     run: dict[str, Any] = {"requests": 320.0, "spread": 0.2, "prefill_first": first}
     plain, warm = (_with(*changes, statistic="mean", **run) for changes in ((), ("host.warm_up=2 s",)))
     assert warm.ttft_seconds == plain.ttft_seconds
@@ -157,7 +157,7 @@ def test_single_prompts_make_the_first_round_longer() -> None:
     run: dict[str, Any] = {"statistic": "mean", "requests": 32.0, "isl": 100.0}
     one, all_at_once = _with("host.launch=50 us", step_tokens=100.0, **run), _with("host.launch=50 us", **run)
     assert one.ttft_seconds > 1.2 * all_at_once.ttft_seconds  # type: ignore[operator]
-    # What an engine without chunks was told does not matter.
+    # Without chunked prefill, the setting of step tokens has no effect.
     whole = [_with("serving.prefill_chunk=0", step_tokens=tokens).ttft_seconds for tokens in (None, 100.0)]
     assert whole[0] == whole[1]
 
@@ -170,7 +170,7 @@ def test_compiled_engines_launch_no_kernels_one_by_one() -> None:
 
 
 def test_requests_without_a_place_wait_before_their_first_token() -> None:
-    # 70 GB of weights on one H100 leave next to nothing for the cache.
+    # 70 GB of weights on one H100 leave almost no memory for the cache.
     crowded, roomy = _one(accelerators=2, tp=2, concurrency=400.0), _one(concurrency=400.0)
     assert crowded.ttft_seconds > 20.0 * roomy.ttft_seconds  # type: ignore[operator]
     more = _output(accelerators=2, tp=2, concurrency=800.0)
@@ -196,7 +196,7 @@ def test_vllm_runs_no_more_requests_than_its_default() -> None:
 def test_what_does_not_fit_cannot_be_full() -> None:
     said = "not one request fits in addition to the weights, and the number of concurrent requests is not recorded"
     assert _one(accelerators=1, tp=1, hardware="l4", engine="", **FULL).skipped == said
-    # Nor can it have run if somebody counted the requests.
+    # A known concurrency does not change that.
     refused = _one(accelerators=1, tp=1, hardware="l4").skipped
     assert refused == "cannot have run: weights need 72.7 GB of the 24.2 GB there are"
 
@@ -255,7 +255,7 @@ def test_without_a_layout_others_have_the_widest_one(load: str) -> None:
 
 
 def test_prompts_that_come_together_are_read_together() -> None:
-    # Short answers: nearly all time goes into prompts, 128 of which share a step.
+    # Short outputs: nearly all time is prefill, and 128 prompts share a step.
     assert _output(isl=64.0, osl=4.0, **FULL) > 15.0 * _output(isl=64.0, osl=4.0, concurrency=1.0)
 
 
@@ -370,11 +370,11 @@ def test_what_is_not_recorded_cannot_be_predicted(changes: dict[str, Any], reaso
     assert found.ttft_seconds is found.tpot_seconds is found.output_tokens_per_second_per_accelerator is None
 
 
-# What engines launch, and what they capture.
+# Kernels and captured tokens of engines.
 
 
 def _told(row: Measurement = ROW, **changes: Any) -> tuple[str | None, float]:
-    """Engine whose kernels are counted, and tokens of captured steps, that a row is predicted with."""
+    """Return the engine with known kernel counts and the captured tokens in the prediction of a row."""
     assumed = _assumed().changed({"host.engine": "trtllm"})
     host = deployed.instance([replace(row, **changes)], assumed)[0].setup.assumptions.host
     return host.engine, host.captured_tokens
@@ -382,20 +382,21 @@ def _told(row: Measurement = ROW, **changes: Any) -> tuple[str | None, float]:
 
 def test_rows_have_the_kernels_of_their_engine_and_version() -> None:
     assert _told(engine_version="0.15.1") == ("vllm 0.12.0", 512.0)
-    # Without a version and a date the newest; with a date what was out on it, or what was counted first.
+    # Without a version and a date, the newest kernels apply; with a date, the version of that day or the first with
+    # counts.
     assert _told()[0] == _told(engine_version="dev")[0] == "vllm 0.33.0"
     autumn, before = (Days(day, day) for day in (date(2025, 10, 29), date(2024, 5, 1)))
     assert _told(days=autumn)[0] == _told(engine_version="dev", days=autumn)[0] == "vllm 0.11.0"
     assert _told(days=before)[0] == "vllm 0.10.0"
     assert _told(engine="sglang", days=Days(date(2025, 10, 29), date(2025, 10, 29)))[0] == "sglang 0.5.5"
-    # What scripts ran comes before the date, and a version before both.
+    # The version in scripts precedes the date, and an explicit version precedes both.
     assert _told(days=autumn, ran="0.10.2")[0] == "vllm 0.10.2"
     assert _told(days=autumn, ran="0.10.2", engine_version="0.18.0")[0] == "vllm 0.18.0"
-    # A number of something around the engine: its date, and without one what was counted first.
+    # The version of a wrapper is ignored: the date applies, and without it the first version with counts.
     assert _told(engine="trtllm", engine_version="0.8.1.post1") == ("trtllm 0.21.0", 0.0)
     winter = Days(date(2026, 1, 7), date(2026, 1, 7))
     assert _told(engine="trtllm", engine_version="0.8.1.post1", days=winter) == ("trtllm 1.2.0", 0.0)
-    # Before that nothing is known, and nothing of others.
+    # Earlier versions and other engines have no counts.
     assert _told(engine_version="0.6.3", prefill_first=True) == ("trtllm", 0.0)
     assert _told(engine="lmdeploy") == ("trtllm", 512)
 
@@ -410,7 +411,7 @@ def test_steps_that_scripts_have_captured() -> None:
     assert _told(engine="sglang", engine_version="0.5.10", step_tokens=4096.0)[1] == 4096.0
     latent = replace(DEEPSEEK, engine="sglang", engine_version="0.5.10")
     assert _told(latent)[1] == 2048.0
-    # A prompt of 1,024 tokens by itself: in pieces of a graph, or by kernels that the host launches one by one.
+    # A prompt of 1,024 tokens alone: in pieces of a graph, or by kernels that the host launches one by one.
     short: dict[str, Any] = {"model": "llama_3_8b", "isl": 1024.0, "concurrency": 1.0}
     captured, eager = (_ttft(ROW, "profiles/hopper", captured_tokens=tokens, **short) for tokens in (2048, None))
     assert captured < eager
@@ -420,14 +421,14 @@ def test_steps_that_scripts_have_captured() -> None:
 
 
 def test_weights_above_all_memory_are_refused() -> None:
-    """141 GB of Llama 3 70B in 16 bits on one H100 of 79.6 GiB."""
+    """Llama 3 70B in 16 bits has 141 GB, and one H100 has 79.6 GiB."""
     reason = _one(weights=None, tp=1, accelerators=1).skipped
     assert reason == "cannot have run: weights need 141.1 GB of the 85.5 GB there are"
     assert _one(weights=None, tp=2, accelerators=2).skipped == ""
 
 
 def test_waiting_for_longer_than_all_requests_take_one_after_the_other_is_refused() -> None:
-    """32 requests of 200 tokens at 4 ms and their prompts take less than 400 s."""
+    """32 requests of 200 tokens at 4 ms take less than 400 s, prompts included."""
     seconds = _one().measurement.osl or 0.0
     refused = _one(ttft_seconds=400.0, tpot_seconds=0.004)
     assert refused.skipped.startswith(

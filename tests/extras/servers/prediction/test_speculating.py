@@ -1,4 +1,4 @@
-"""Speculating servers as the engine model knows them: rounds of their draft length, tokens that are published."""
+"""Speculative servers in the engine model: rounds of their draft length, and published accepted tokens."""
 
 from __future__ import annotations
 

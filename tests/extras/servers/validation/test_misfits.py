@@ -1,4 +1,4 @@
-"""Series that are known to be far off: they are what shipped rows say, and whoever asks about one is told."""
+"""Series with known large errors: they match shipped rows, and results about them include a note."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.shipped import shipped_servers
 #: Predictions of all shipped servers take most of a minute.
 pytestmark = pytest.mark.long
 
-#: Rows of a series, and how far off its median must be to be listed: |ln(measured / predicted)| [1].
+#: Rows of a series, and the smallest median error of a listed series: |ln(measured / predicted)| [1].
 FEWEST, FAR = 10, 0.2
 #: Rows of each other series that are predicted here, of all its loads alike [1].
 SAMPLE = 10
@@ -27,7 +27,7 @@ TPOT = QUANTITIES[0]
 
 
 def _series() -> dict[tuple[str, ...], list[Measurement]]:
-    """Rows that count and have a predicted time per token, by engine, model, chip and engine version."""
+    """Return rows with a predicted time per token that are included, by engine, model, chip and engine version."""
     series: dict[tuple[str, ...], list[Measurement]] = defaultdict(list)
     for row in shipped_servers().counted():
         server = row.measurement
@@ -37,7 +37,7 @@ def _series() -> dict[tuple[str, ...], list[Measurement]]:
 
 
 def test_all_series_that_are_far_off_are_listed_with_their_factor() -> None:
-    """Far from what the constants of their profile say, without the levels of measured servers."""
+    """The factor is relative to the constants of the profile, without measured corrections."""
     series, listed = _series(), {(one.engine, one.model, one.hardware, one.version): one for one in known_misfits()}
     assert {name: len(series[name]) for name in listed} == {name: misfit.rows for name, misfit in listed.items()}
     chosen = {name: rows if name in listed else rows[:: -(-len(rows) // SAMPLE)] for name, rows in series.items()}
@@ -55,17 +55,17 @@ def test_all_series_that_are_far_off_are_listed_with_their_factor() -> None:
         assert misfit.factor == pytest.approx(math.exp(errors[name]), rel=0.02)
 
 
-#: What is said of the series that is asked about.
+#: Notes on the series.
 WHY = "in version 0.12 a token takes 35 to 58 ms at every load"
 
 
-# engine that is asked for, whether the remark is made
+# engine of the query, and whether the note appears
 ASKED = [(None, True), ("vllm", True), ("sglang", False), ("any", True)]
 
 
 @pytest.mark.parametrize(("engine", "told"), ASKED)
 def test_whoever_asks_about_one_is_told(engine: str | None, told: bool) -> None:
-    """Where no level is counted, by how much; nobody who means another engine."""
+    """The factor is stated if no correction applies, and only for the same engine."""
     setup = Setup.of("qwen3_235b_a22b", "h200_sxm", weights="fp8_block", engine=engine).unmeasured
     said = misfits(Instances(setup))
     assert bool(said) == told

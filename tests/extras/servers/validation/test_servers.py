@@ -1,4 +1,4 @@
-"""Measured servers beside predictions: who counts, errors by groups, rows for spreadsheets, and the bound."""
+"""Measured servers and predictions: included rows, errors by groups, rows for spreadsheets, and the bound."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _serving(path: Path, *rows: dict[str, object]) -> Path:
 
 
 def _first(name: str, rows: int, path: Path, keep: Callable[[dict[str, str]], bool] = lambda _: True) -> Path:
-    """The first rows of a published table that are to be kept."""
+    """Return the first rows of a published table that are selected."""
     with TABLES[name].open(encoding="utf-8", newline="") as stream:
         reader = csv.DictReader(stream)
         chosen = [row for row in reader if keep(row)][:rows]
@@ -90,7 +90,7 @@ def test_nearly_every_shipped_row_is_predicted() -> None:
     found = shipped_servers().coverage()
     assert (found.read, found.mapped) == (5480, 5417)
     assert found.repeats + found.speculative + found.spoilt + found.plain == found.mapped
-    # SGLang with NVFP4 on B200, whose first prompts waited for kernels, six runs of TensorRT-LLM 1.3.0rc1 there, and a
+    # SGLang with NVFP4 on B200, whose first prompts waited for kernels; six runs of TensorRT-LLM 1.3.0rc1 there; and a
     # nightly build of vLLM with MiniMax.
     assert found.spoilt == 21 + 6 + 1
     assert found.repeats >= 400
@@ -113,7 +113,7 @@ def test_every_reason_says_what_is_missing() -> None:
 
 
 def test_predictions_of_all_shipped_rows_are_near_what_was_measured() -> None:
-    """A guard against slips, not a claim: constants are fitted elsewhere."""
+    """A guard against mistakes, not a claim: constants are fitted elsewhere."""
     measured = {quantity: servers.overall(shipped_servers().counted(), quantity) for quantity in QUANTITIES}
     assert [quantity.name for quantity, found in measured.items() if found is None] == ["total_rate_of_batches"]
     for quantity, found in measured.items():
@@ -122,7 +122,7 @@ def test_predictions_of_all_shipped_rows_are_near_what_was_measured() -> None:
             assert found.median < (1.0 if quantity == LOADED else 0.5), quantity.name
 
 
-#: Runs that are enough for a share to be held against 80 %; with fewer, a share of 0.8 is uncertain by this much [1].
+#: Smallest number of runs whose share is compared with 80%; with fewer, a share of 0.8 is uncertain by this much [1].
 ENOUGH_RUNS, ONE = 12, 0.4
 
 
@@ -131,7 +131,7 @@ ENOUGH_RUNS, ONE = 12, 0.4
 def test_four_fifths_of_deployments_left_out_are_held_for_every_engine(
     generation: str, name: str, widest: float
 ) -> None:
-    """Each deployment against an interval of the others of its engine and of all engines on its generation of chips."""
+    """Compare each deployment with an interval from the others of its engine and all engines on its GPU generation."""
     engines = error_spreads.errors_by_run(shipped_servers(), name)[generation]
     everything = [group for groups in engines.values() for group in groups]
     base = error_quantiles(everything)
@@ -142,13 +142,13 @@ def test_four_fifths_of_deployments_left_out_are_held_for_every_engine(
         slack = ONE / math.sqrt(len(groups))
         assert 0.75 - slack <= held <= 0.85 + slack, (engine, held)
         assert error_spreads.width(groups, base) < widest, engine
-    # Over all engines, whose runs are many, without slack.
+    # For all engines, which have many runs, without slack.
     shares = [(coverage(groups, base), joined(groups).size) for groups in enough.values()]
     assert 0.75 <= np.average([share for share, _ in shares], weights=[rows for _, rows in shares]) <= 0.87
 
 
 def test_what_beats_the_bound_is_known_and_explained() -> None:
-    """The list may get shorter."""
+    """The list may only become shorter."""
     found = bound.violations(shipped_servers().rows)
     ids = {one.row.id[-32:] for one in found}
     assert ids <= {
@@ -184,7 +184,7 @@ def test_repeats_are_predicted_but_do_not_count_and_what_may_speculate_is_not_pr
 
 
 def test_speculating_servers_are_a_class_of_their_own() -> None:
-    """Their shipped rows: no interval is claimed for them. A guard, not a claim."""
+    """No interval is claimed for their shipped rows; this is a guard, not a claim."""
     report = shipped_servers()
     known = [row for row in report.speculative() if not row.skipped]
     assert len(known) >= 140
@@ -196,7 +196,7 @@ def test_speculating_servers_are_a_class_of_their_own() -> None:
 
 
 def test_spoilt_runs_are_predicted_but_do_not_count(tmp_path: Path) -> None:
-    """Neither speculates, so that the quicker of two runs has nothing that the slower one lacks."""
+    """Neither run speculates, so nothing explains the faster one."""
     head = "id,hf_model,hardware,framework,precision,spec_decoding,isl,osl,tp,concurrency,median_ttft_s,median_tpot_s"
     line = "{id},openai/gpt-oss-120b,b200,vllm 0.11.2,fp4,none,1024,1024,1,4,0.05,{tpot}"
     lines = [line.format(id="good", tpot=0.004), line.format(id="slow", tpot=0.008)]
@@ -218,7 +218,7 @@ def test_ttft_without_load_is_apart_from_ttft_under_load(tmp_path: Path) -> None
     assert (alone.measured(IDLE), alone.measured(LOADED)) == (0.05, None)
     assert (busy.measured(IDLE), busy.measured(LOADED)) == (None, 0.05)
     assert [one.rows for one in servers.scores(report.counted(), IDLE).values()] == [1]
-    # A row that cannot be predicted is what it says itself.
+    # A rejected row gives its own reason.
     assert replace(alone, skipped="no", prediction=None).idle
     assert not replace(busy, skipped="no", prediction=None).idle
 
@@ -347,7 +347,7 @@ def test_rows_that_were_fitted_are_apart_from_others(tmp_path: Path) -> None:
     assert {round(each.high / each.low, 9) for each in intervals if each is not None} == {round(where.width or 0.0, 9)}
     assert parts["all"]["tpot"]["interval_width"] == where.width  # type: ignore[index]
     assert servers.inside([], TPOT) == (0, 0, None, ())
-    # Nobody knows what a profile was fitted to that does not say.
+    # Rows without a record of the fit have one common group.
     silent = replace(some, rows=tuple(replace(row, fitted=None) for row in some.rows))
     assert list(silent.split()) == ["all"]
     assert held_out.unseen(silent) == ("not known whether fitted", silent.counted())
@@ -358,7 +358,7 @@ def test_what_is_reached_stands_beside_the_aim(tmp_path: Path) -> None:
     rows: list[dict[str, object]] = [{"c": count, "tpot": 8 + count / 8} for count in (1, 2, 4, 8, 16, 32)]
     report = servers.servers([_serving(tmp_path / "mine.csv", *rows)])
     table = held_out.reached(report)
-    # The file is not one of InferenceX, and nothing in it says how many tokens came per second.
+    # The file is not one of InferenceX, and it has no tokens per second.
     assert [(row[0], row[1], row[-1]) for row in table.rows] == [("TTFT without load", "1", "0.200")]
     assert table.rows[0][2] == table.rows[0][3] != ""
     assert table.every_note[-1] == "6 of 6 usable rows are predicted."
@@ -380,7 +380,7 @@ def test_what_is_reached_stands_beside_the_aim(tmp_path: Path) -> None:
 
 
 def test_what_profiles_say_of_themselves() -> None:
-    """Whatever they were fitted to last."""
+    """The statements hold for any last fit."""
     for table in (held_out.left_out(), held_out.intervals()):
         assert all(len(row) == len(table.columns) for row in table.rows)
     for row in held_out.intervals().rows:
@@ -438,13 +438,13 @@ def test_servers_whose_weights_memory_cannot_hold_are_refused_with_the_reason(tm
 
 
 def test_shipped_rows_ran_and_memory_holds_them() -> None:
-    """A row that is flagged here is a sign that too much memory is counted."""
+    """A row flagged here is a sign that the capacity check is too strict."""
     short = [row for row in shipped_servers().rows if row.prediction is not None and row.prediction.shortage]
     assert [row.id for row in short] == []
 
 
 def test_servers_without_room_for_a_request_are_predicted_and_flagged(tmp_path: Path) -> None:
-    """141.1 GB of weights are in the memory of an H200, but not in nine tenths of it."""
+    """141.1 GB of weights fit in the memory of an H200, but not in nine tenths of it."""
     path = _serving(tmp_path / "mine.csv", {})
     large = path.read_text(encoding="utf-8").replace("Llama-3.1-8B", "Llama-3.1-70B").replace("fp8", "bf16")
     path.write_text(large.replace("h100_sxm", "h200_sxm"), encoding="utf-8")
@@ -458,7 +458,7 @@ def test_servers_without_room_for_a_request_are_predicted_and_flagged(tmp_path: 
 
 
 def test_pools_whose_weights_memory_cannot_hold_are_refused(tmp_path: Path) -> None:
-    """The reader or the writer of two pools."""
+    """Test the prefill and the decode instances of two pools."""
     (row,) = servers.servers([_serving(tmp_path / "mine.csv", {})]).rows
     assert row.measurement is not None
     small, large = (
@@ -510,7 +510,7 @@ def test_a_row_beyond_the_bound_gets_a_diagnosis(tmp_path: Path) -> None:
     assert found[1].factor == pytest.approx(found[1].bound / 0.0005)
     assert found[0].why == (
         "not explained: look into a fact of the model or chip, the row itself, speculation, which is not recorded, "
-        "cached prompts, or fewer requests at a time than recorded"
+        "cached prompts, or a lower concurrency than recorded"
     )
     table = document.beyond(found)
     assert table.every_note[0] == "1 rows are faster than the ideal bound (preset 'ideal')."
@@ -564,7 +564,7 @@ def test_the_kept_document_is_that_of_these_parts() -> None:
     few = Servers("by hardware", tuple(_rows_of("poisson_load_a100")), ())
     made = document.document(few, [], [], "validation.png", "sh run.sh validate")
     title, *headings = [line for line in made.splitlines() if line.startswith("#")]
-    # Costs at a speed stand first, which take minutes: with levels and without; then times of given servers.
+    # Costs at a speed come first and take minutes, with and without corrections; then times of given servers.
     titles = [line for line in kept.splitlines() if line.startswith("#")]
     times = titles.index("## Times of given servers")
     assert titles[:2] == [title, "## Cost at a speed"]

@@ -1,4 +1,4 @@
-"""Published systems with experts spread over many chips, under the default for their engine, fitted to none of them."""
+"""Published systems with wide expert parallelism, under the default of their engine; no constant was fitted to them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _prediction(name: str) -> Prediction:
 
 
 def _predicted(name: str) -> float:
-    """Of the quantity that was measured [tokens/s]."""
+    """Return the predicted value of the measured quantity [tokens/s]."""
     prediction = _prediction(name)
     reading = prediction.measurement.input_tokens_per_second_per_accelerator is not None
     value = (
@@ -51,8 +51,8 @@ def test_wide_expert_parallelism_is_within_a_factor_of_1_3(name: str) -> None:
     assert abs(math.log(_predicted(name) / WIDE[name])) < math.log(1.3)
 
 
-#: Submissions of MLPerf with Mixtral 8x7B in fp8 on boards that run at the rates of their sheets: H100 and H200 SXM,
-#: GH200, H200 NVL. Boards of less power, AMD's, and rows whose format nobody knows are up to 1.6 times too quick.
+#: Submissions of MLPerf with Mixtral 8x7B in fp8 on boards at the rates of their data sheets: H100 and H200 SXM, GH200,
+#: H200 NVL. Predictions for boards with less power, AMD's, and rows of unknown format are up to 1.6 times too fast.
 MIXTRAL = (
     *("T1516", "T1517", "T1518", "T1519", "T1520", "T1521", "T1522", "T1523", "T1592", "T1593", "T1594", "T1598"),
     *("T1599", "T1600", "T1602", "T1603", "T1604", "T1608", "T1609", "T1610", "T1689", "T1693"),
@@ -66,7 +66,7 @@ def test_mixtral_of_mlperf_is_within_a_quarter(name: str) -> None:
     predicted = prediction.output_tokens_per_second_per_accelerator
     assert measured is not None
     assert predicted is not None
-    # Two of eight H200 are 26 and 29 % too quick.
+    # Predictions for two of eight H200 are 26% and 29% too fast.
     assert abs(math.log(predicted / measured)) < math.log(1.3 if name in ("T1519", "T1523") else 1.25)
 
 
@@ -78,7 +78,7 @@ def test_deepseeks_decode_step_is_the_published_one() -> None:
 def test_only_sources_that_say_so_took_turns() -> None:
     rows = _rows()
     assert all(_prediction(name).measurement.two_batch for name in WIDE)
-    # Mixtures on cards without DeepEP, one domain each.
+    # MoE models on cards without DeepEP, one domain each.
     assert not any(_prediction(name).measurement.two_batch for name in ("T1062", "T1063", "T1066"))
     assert sum(row.prediction is not None and row.prediction.measurement.two_batch for row in rows.values()) < 20
 
