@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from inference_econ._by_identity import by_identity
 from inference_econ._types import Array
 from inference_econ.engine import evidence
 from inference_econ.engine.evidence import bare_name
@@ -50,8 +51,15 @@ _BATCHES, _TOKENS = (8.0, 64.0), 2000.0
 
 def opinions_of(engine: ServingEngine, hardware: HardwareSpec, changes: tuple[str, ...] = ()) -> Assumptions:
     """Assumptions for an engine on a GPU: the engine's profile, changed by its rules and by what-ifs."""
-    opinions = without_exceptions(profiles.for_hardware(hardware, engine.name, changes=changes), changes)
-    return with_engine(opinions, engine.facts, hardware, changed(changes))
+    return _opinions(profiles.for_hardware(hardware, engine.name, changes=changes), engine, hardware, changes)
+
+
+@by_identity
+def _opinions(
+    profile: Assumptions, engine: ServingEngine, hardware: HardwareSpec, changes: tuple[str, ...]
+) -> Assumptions:
+    """Profile changed by rules and what-ifs; the same object each time, because step times are cached by identity."""
+    return with_engine(without_exceptions(profile, changes), engine.facts, hardware, changed(changes))
 
 
 def expected(setup: Setup) -> Setup:

@@ -119,7 +119,7 @@ def step_seconds(setup: Setup, plans: Plans, work: Work | None = None) -> list[A
 
 
 #: Maximum number of cached results [1], and the results with their setups.
-_MOST_KNOWN = 256
+_MOST_KNOWN = 512
 _KNOWN: dict[tuple[object, ...], tuple[Setup, Any]] = {}
 
 
