@@ -116,7 +116,7 @@ class _Question(NamedTuple):
         return hash((id(self.model), id(self.hardware), self.precision, self.changes))
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=256)
 def _times(question: _Question) -> Mapping[str, Array]:
     """Mean of ln(step time) over common layouts, for decode and for prefill, by engine; shape (2,) [1]."""
     model, hardware, precision, changes = question
