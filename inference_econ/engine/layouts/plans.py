@@ -269,7 +269,7 @@ def domains_spanned(ranks: npt.ArrayLike, stride: npt.ArrayLike, stage: npt.Arra
 
     Returns
     -------
-    ndarray, shape (...)
+    ndarray, broadcastable to (...)
         Number of domains [1]. A group spans at most as many domains as it has members, and at most the domains of the
         stage.
 
@@ -289,7 +289,7 @@ def domains_spanned(ranks: npt.ArrayLike, stride: npt.ArrayLike, stage: npt.Arra
     [1.0, 4.0, 1.0, 2.0]
     """
     if np.all(np.less_equal(stage, link_domain)):
-        return np.ones(np.broadcast_shapes(np.shape(ranks), np.shape(stride), np.shape(stage)))
+        return np.ones(())
     members, apart = np.asarray(ranks, dtype=float), np.asarray(stride, dtype=float)
     touched = np.ceil(members / np.maximum(np.floor(link_domain / apart), 1.0))
     most = np.minimum(np.ceil(np.asarray(stage) / link_domain), np.maximum(np.ceil(members), 1.0))
