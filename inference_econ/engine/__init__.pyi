@@ -70,7 +70,6 @@ from .prefill import prompts_together as prompts_together
 from .prefill import reading_groups as reading_groups
 from .prefill import request_seconds as request_seconds
 from .prefill import shared_steps as shared_steps
-from .prefill import unhindered as unhindered
 from .proposals import PROPOSERS as PROPOSERS
 from .proposals import Speculation as Speculation
 from .proposals import recorded_speculation as recorded_speculation
@@ -91,6 +90,7 @@ from .step import launch_seconds as launch_seconds
 from .step import mfu as mfu
 from .step import operator_roofline as operator_roofline
 from .step import step_seconds as step_seconds
+from .step import unhindered as unhindered
 from .uncertainty import UNKNOWN as UNKNOWN
 from .uncertainty import Instances as Instances
 from .uncertainty import Interval as Interval

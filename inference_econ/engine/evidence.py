@@ -98,7 +98,12 @@ def evidence_of(setup: Setup, *, disaggregated: bool, speculates: bool) -> Evide
     """
     arrangement = "disaggregated" if disaggregated else "aggregated", speculates
     engine = setup.engines[0].name if len(setup.engines) == 1 else ""
-    facts = Facts.of(engine, setup.model, setup.precision, setup.hardware, arrangement)
+    return _evidence(Facts.of(engine, setup.model, setup.precision, setup.hardware, arrangement))
+
+
+@cache
+def _evidence(facts: Facts) -> Evidence:
+    """Evidence for a deployment with given properties."""
     every = runs().by_facts
     if facts in every:
         return Evidence("measured", every[facts])

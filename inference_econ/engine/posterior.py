@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from inference_econ._by_identity import by_identity
 from inference_econ._types import Array
 from inference_econ.engine import evidence
 from inference_econ.engine.evidence import bare_name
@@ -51,8 +52,15 @@ _BATCHES, _TOKENS = (8.0, 64.0), 2000.0
 
 def opinions_of(engine: ServingEngine, hardware: HardwareSpec, changes: tuple[str, ...] = ()) -> Assumptions:
     """Assumptions for an engine on a GPU: the engine's profile, with the engine's settings and the query's changes."""
-    opinions = without_exceptions(profiles.for_hardware(hardware, engine.name, changes=changes), changes)
-    return with_engine(opinions, engine.facts, hardware, changed(changes))
+    return _opinions(profiles.for_hardware(hardware, engine.name, changes=changes), engine, hardware, changes)
+
+
+@by_identity
+def _opinions(
+    profile: Assumptions, engine: ServingEngine, hardware: HardwareSpec, changes: tuple[str, ...]
+) -> Assumptions:
+    """Profile with settings and changes. Equal arguments give the same object, because step times are cached by identity."""
+    return with_engine(without_exceptions(profile, changes), engine.facts, hardware, changed(changes))
 
 
 def expected(setup: Setup) -> Setup:
@@ -109,7 +117,7 @@ class _Question(NamedTuple):
         return hash((id(self.model), id(self.hardware), self.precision, self.changes))
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=256)
 def _times(question: _Question) -> Mapping[str, Array]:
     """Mean of ln(step time) over common layouts and batches, by engine; shape (2,) for decode and prefill [1]."""
     model, hardware, precision, changes = question

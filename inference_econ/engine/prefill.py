@@ -10,7 +10,6 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ._by_identity import by_identity
 from inference_econ._types import Array, Indices
 from inference_econ.engine.cache import index_key_bytes
 from inference_econ.engine.collectives import Network, collective_seconds
@@ -18,8 +17,15 @@ from inference_econ.engine.layouts.plans import Plans, attention_groups, dealt, 
 from inference_econ.engine.operators.table import Collective
 from inference_econ.engine.operators.work import Work
 from inference_econ.engine.setup import Setup
-from inference_econ.engine.step import host_seconds, overhead_seconds, step_seconds, takes_turns, without_levels
-from inference_econ.inputs import BYTES_PER_ELEMENT, Assumptions
+from inference_econ.engine.step import (
+    host_seconds,
+    overhead_seconds,
+    step_seconds,
+    takes_turns,
+    unhindered,
+    without_levels,
+)
+from inference_econ.inputs import BYTES_PER_ELEMENT
 
 Number = TypeVar("Number", float, Array)
 #: Token budget of a step that is assumed if the engine has no limit [tokens].
@@ -147,16 +153,6 @@ def over_operators(setup: Setup, plans: Plans) -> Array | float:
     factor, turns = setup.assumptions.serving.prefill_factor, takes_turns(setup, replace(plans, prefill=True))
     overhead: Array | float = factor if turns is None else np.where(turns, 1.0, factor)
     return overhead * setup.measured_factor(plans, prefill=True)
-
-
-def unhindered(setup: Setup) -> Setup:
-    """Return the setup with kernel launches that take no time."""
-    return replace(setup, assumptions=_without_launches(setup.assumptions))
-
-
-@by_identity
-def _without_launches(assumptions: Assumptions) -> Assumptions:
-    return assumptions.changed({"host.launch": 0.0})
 
 
 def _gathering(setup: Setup, plans: Plans, tokens: float) -> Array:

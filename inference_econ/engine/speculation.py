@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from inference_econ._by_identity import by_identity
 from inference_econ._types import Array
 from inference_econ.engine.cache import kv_bytes_per_sequence
 from inference_econ.engine.layouts.grids import Layouts, WholeLayouts
@@ -21,7 +22,16 @@ from inference_econ.engine.step import host_sequences, step_seconds
 from inference_econ.errors import InputError
 from inference_econ.formulas import speculation as formulas
 from inference_econ.formulas.speculation import BestDraft
-from inference_econ.inputs import Block, DenseFeedForward, ModelSpec, NoAttention, Precision, Source, TensorLayout
+from inference_econ.inputs import (
+    Assumptions,
+    Block,
+    DenseFeedForward,
+    ModelSpec,
+    NoAttention,
+    Precision,
+    Source,
+    TensorLayout,
+)
 
 #: Default layouts of a draft model whose layout differs from the target's layout.
 ONE_STAGE = WholeLayouts(pipeline=False)
@@ -75,10 +85,7 @@ class Proposer:
         elif speculation.weights is not None:
             of_head = Precision.of(model, speculation.weights, precision.activations, precision.kv)
             precision = replace(of_head, embeddings=precision.embeddings)
-        # The CPU schedules once per round, not once per draft token. A draft model fits on the chips, so none of its
-        # weights are in host memory. A draft model has no adapters.
-        none = ("host.step_overhead", "host.sequence_overhead", "capacity.host_weights", "capacity.host_cache")
-        assumed = target.assumptions.changed({**dict.fromkeys(none, 0.0), "adapters.loras": 0, "cpu.layers": 0})
+        assumed = _of_drafts(target.assumptions)
         seen = {"shared_prefix": target.shared_prefix, "contexts": target.contexts}
         helper = Setup(model, target.hardware, precision, target.context, assumed, **seen)  # type: ignore[arg-type]
         helper = replace(helper, levels=target.levels)
@@ -190,6 +197,17 @@ def _fastest_seconds(setup: Setup, accelerators: Array, batch: Array, layouts: L
     return np.asarray(best[where.ravel()].reshape(shape))
 
 
+# Step times are cached by the identity of model and assumptions, so equal drafts have the same ones.
+@by_identity
+def _of_drafts(assumptions: Assumptions) -> Assumptions:
+    """Assumptions about a draft model, given those about its target."""
+    # The CPU schedules once per round, not once per draft token. A draft model fits on the chips, so none of its
+    # weights are in host memory. A draft model has no adapters.
+    none = ("host.step_overhead", "host.sequence_overhead", "capacity.host_weights", "capacity.host_cache")
+    return assumptions.changed({**dict.fromkeys(none, 0.0), "adapters.loras": 0, "cpu.layers": 0})
+
+
+@by_identity
 def head(target: ModelSpec) -> ModelSpec:
     """MTP or EAGLE head: one transformer layer that drafts tokens from the hidden states of the target model.
 

@@ -486,7 +486,8 @@ def tree_seconds(protocol: Protocol, passes: float, ranks: npt.ArrayLike, domain
     array([13., 13., 13.])
     """
     size, groups = np.asarray(ranks, dtype=float), np.asarray(domains, dtype=float)
-    if np.isinf(protocol.chain):
+    # A single domain with a shorter chain needs no correction either.
+    if np.isinf(protocol.chain) or bool((size <= protocol.chain).all() and (groups == 1.0).all()):
         return _tree(protocol, passes * (size / groups - 1.0), passes * np.log2(groups))
     parts = np.maximum(size / protocol.chain, 1.0)
     if protocol.domain_seconds > 0.0:

@@ -80,12 +80,13 @@ class SharedWork:
         counts = np.unique(np.rint(np.geomspace(1.0, parts.most, _SHARED)))
         groups = reading_groups(setup, plans)[..., None]
         full, fewer = counts * groups, (counts - 1.0) * groups + 1.0
-        columns = plans.column(full)
-        even = group_steps(setup, columns, parts.tokens, parts.cached, full, counts)
         if np.all(groups == 1.0):
+            even = group_steps(setup, plans.column(full), parts.tokens, parts.cached, full, counts)
             alone = even[..., :1]
             return cls(counts, even / alone, even / alone, groups, alone)
-        uneven = group_steps(setup, columns, parts.tokens, parts.cached, fewer, counts)
+        both, most = np.concatenate([full, fewer], axis=-1), np.concatenate([counts, counts])
+        steps = group_steps(setup, plans.column(both), parts.tokens, parts.cached, both, most)
+        even, uneven = np.split(steps, 2, axis=-1)
         alone = uneven[..., :1]
         return cls(counts, np.maximum(even, uneven) / alone, uneven / alone, groups, alone)
 

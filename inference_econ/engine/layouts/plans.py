@@ -270,7 +270,7 @@ def domains_spanned(ranks: npt.ArrayLike, stride: npt.ArrayLike, stage: npt.Arra
 
     Returns
     -------
-    ndarray, shape (...)
+    ndarray, broadcastable to (...)
         Number of domains [1]. The number is at most the number of members of the group, and at most the number of
         domains of the stage.
 
@@ -291,7 +291,7 @@ def domains_spanned(ranks: npt.ArrayLike, stride: npt.ArrayLike, stage: npt.Arra
     [1.0, 4.0, 1.0, 2.0]
     """
     if np.all(np.less_equal(stage, link_domain)):
-        return np.ones(np.broadcast_shapes(np.shape(ranks), np.shape(stride), np.shape(stage)))
+        return np.ones(())
     members, apart = np.asarray(ranks, dtype=float), np.asarray(stride, dtype=float)
     touched = np.ceil(members / np.maximum(np.floor(link_domain / apart), 1.0))
     most = np.minimum(np.ceil(np.asarray(stage) / link_domain), np.maximum(np.ceil(members), 1.0))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, create_model
 
+from inference_econ._by_identity import by_identity
 from inference_econ.inputs._spec import (
     BytesPerSecond,
     Count,
@@ -558,8 +559,7 @@ class Assumptions(SourcedSpec):
 
     def for_chip(self, chip: HardwareSpec) -> Assumptions:
         """Copy in which the values of :attr:`per_family` for the chip's family replace the general values."""
-        exceptions = exceptions_of(self, self.exceptional(chip))
-        return self.changed(exceptions).model_copy(update={"per_family": {}}) if exceptions else self
+        return _for_chip(self, chip)
 
     def exceptional(self, chip: HardwareSpec) -> str:
         """Key of :attr:`per_family` for a chip: its family, or for unknown families the first of its generation."""
@@ -576,7 +576,7 @@ class Assumptions(SourcedSpec):
                 if different is not None:
                     groups[group] = different.model_copy(update={field: None})
             families[key] = exceptions.model_copy(update=groups)
-        return self.model_copy(update={"per_family": families})
+        return self.model_copy(update={"per_family": families}) if names else self
 
     def changed(self, values: Mapping[str, object]) -> Assumptions:
         """Copy with some fields set, given their dotted names. The values are not validated.
@@ -594,6 +594,13 @@ class Assumptions(SourcedSpec):
         return self.model_copy(
             update={group: getattr(self, group).model_copy(update=fields) for group, fields in groups.items()}
         )
+
+
+@by_identity
+def _for_chip(assumptions: Assumptions, chip: HardwareSpec) -> Assumptions:
+    """Copy for a chip; the same object each time, because results are cached by the identity of assumptions."""
+    exceptions = exceptions_of(assumptions, assumptions.exceptional(chip))
+    return assumptions.changed(exceptions).model_copy(update={"per_family": {}}) if exceptions else assumptions
 
 
 def field_names() -> tuple[str, ...]:
