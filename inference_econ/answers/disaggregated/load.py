@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from inference_econ.serving import (
     of_sample,
 )
 
-#: Largest number of prompts in prefill instances that the queue model treats as a separate state [1].
+#: Largest number of states of a prefill queue [1]. With more prompts, each state is for several of them.
 _MOST_STATES = 2**16
 #: Number of requests in the sample that represents the workload [1].
 _DRAWN = 4_000
@@ -311,9 +312,9 @@ def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, in
     if not concurrency >= 1:
         raise InputError(f"a closed loop has at least one request, got {concurrency:g}")
     (reader, writer), (count, groups) = layouts, instances
-    prompts, steps = prefill_rates(pools, reader, writer, count), pools.requests.decode_steps
+    prompts, steps = prefill_states(pools, reader, writer, count), pools.requests.decode_steps
     decoding = decoder(pools, writer, float(pools.transfer.receiving_seconds[reader, writer]))
-    most = min(float(prompts[-1]), groups * float(decoding.requests_per_second[-1]))
+    most = min(float(prompts.rates[-1]), groups * float(decoding.requests_per_second[-1]))
 
     def cycle(rate: float) -> float:
         queue = _line(pools, count, rate, prompts)
@@ -387,7 +388,7 @@ def seconds_without_waits(pools: Pools, layouts: tuple[int, int], queue: queuein
 
 
 def seconds_inside(pools: Pools, layouts: tuple[int, int], count: int) -> Array:
-    """Time of a prompt in its prefill instance [s], by the number of prompts in all prefill instances.
+    """Time of a prompt in its prefill instance [s], in each state of :func:`prefill_states`.
 
     Notes
     -----
@@ -395,33 +396,52 @@ def seconds_inside(pools: Pools, layouts: tuple[int, int], count: int) -> Array:
     the work done in them (:attr:`inference_econ.formulas.queueing.Load.work`). The weighted mean then equals the mean
     over all requests.
     """
-    rates = prefill_rates(pools, *layouts, count)
+    states = prefill_states(pools, *layouts, count)
     alone = float(pools.reading_seconds[layouts])
-    return np.maximum.accumulate(np.maximum(np.arange(1.0, rates.size + 1.0) / rates, alone))
+    return np.maximum.accumulate(np.maximum(states.prompts / states.rates, alone))
 
 
 def prefill_queue(
     pools: Pools, reader: int, writer: int, count: int, rate: float | Array, arrival_scv: float
 ) -> queueing.Load:
     """Queue of prompts in front of a number of prefill instances."""
-    return _line(pools, count, rate, prefill_rates(pools, reader, writer, count), arrival_scv)
+    return _line(pools, count, rate, prefill_states(pools, reader, writer, count), arrival_scv)
 
 
-def _line(pools: Pools, count: int, rate: float | Array, rates: Array, arrival_scv: float = 1.0) -> queueing.Load:
-    """Queue of prompts at instances with given rates for 1, 2, ... prompts [1/s].
+class PrefillStates(NamedTuple):
+    """States of the prefill instances of a deployment, arrays of shape (k,)."""
+
+    prompts: Array
+    """Number of prompts in all instances [1]: 1, 2, ..., or multiples of a larger number."""
+    rates: Array
+    """Total throughput of the instances, which share the prompts evenly [1/s]."""
+
+
+def _line(
+    pools: Pools, count: int, rate: float | Array, states: PrefillStates, arrival_scv: float = 1.0
+) -> queueing.Load:
+    """Queue of prompts at instances with given states.
+
+    If a state is for several prompts, the instances are divided into as many equal parts, each with its own queue.
 
     An instance processes its prompts in order, so a long prompt delays the next ones. The queue model with slots
     ignores delays by long prompts. By the Pollaczek-Khinchine formula, the number of waiting prompts is (1 + cs2) / 2
     times the number with equal lengths. cs2 is the squared coefficient of variation of the service time. In each
     instance, one of the prompts is being processed.
     """
-    scv = pools.requests.isl.scv
-    crowd = (arrival_scv + scv) * scv / 2.0 * (1.0 - count / rates.size)
-    return queueing.load(rate, rates, arrival_scv=arrival_scv, service_scv=scv, bunching=crowd)
+    scv, parts = pools.requests.isl.scv, states.prompts[0]
+    crowd = (arrival_scv + scv) * scv / 2.0 * (1.0 - count / states.prompts[-1])
+    queue = queueing.load(rate / parts, states.rates / parts, arrival_scv=arrival_scv, service_scv=scv, bunching=crowd)
+    return queue._replace(in_flight=queue.in_flight * parts)
 
 
 def prefill_rates(pools: Pools, reader: int, writer: int, count: int) -> Array:
-    """Total throughput of prefill instances that share 1, 2, ... prompts evenly [1/s].
+    """Total throughput in each state of :func:`prefill_states` [1/s]; the last one is the capacity."""
+    return prefill_states(pools, reader, writer, count).rates
+
+
+def prefill_states(pools: Pools, reader: int, writer: int, count: int) -> PrefillStates:
+    """States of a number of prefill instances, from one prompt to full steps in all instances.
 
     Notes
     -----
@@ -435,10 +455,12 @@ def prefill_rates(pools: Pools, reader: int, writer: int, count: int) -> Array:
     prompt_seconds = np.maximum(pool.shared_prefill_seconds[reader] + handover, sending)
     alone = max(float(pool.prefill_seconds[reader]) + handover, sending)
     beside = math.ceil(alone / float(prompt_seconds[0]) * (1.0 - 1e-12))
-    # The number of states is limited, whatever the number of instances.
-    held = np.arange(1.0, count * max(min(math.ceil(prompts[-1]), _MOST_STATES // count), beside) + 1.0)
+    # The number of states is limited, whatever the number of instances. The last state has full steps.
+    most = count * max(math.ceil(prompts[-1]), beside)
+    each = math.ceil(most / _MOST_STATES)
+    held = each * np.arange(1.0, math.ceil(most / each) + 1.0)
     rates = np.minimum(held / alone, count / np.interp(held / count, prompts, prompt_seconds))
-    return np.asarray(np.maximum.accumulate(rates))
+    return PrefillStates(held, np.maximum.accumulate(rates))
 
 
 def decoder(pools: Pools, index: int, receiving: float) -> Decoder:

@@ -243,6 +243,20 @@ def test_prompts_that_wait_are_read_together() -> None:
     assert busy.load.ttft_seconds["mean"] == pytest.approx(calm.load.ttft_seconds["mean"] + grown, rel=0.02)
 
 
+@pytest.mark.parametrize("count", [16_384, 16_385, 100_000])
+def test_an_instance_has_the_same_capacity_among_very_many(count: int) -> None:
+    """A state of the queue is then for several prompts, so that steps may still be full."""
+    alone, many = (load.prefill_states(few(), 0, 0, instances) for instances in (1, count))
+    assert many.rates[-1] == pytest.approx(count * alone.rates[-1])
+    assert many.prompts[-1] >= 4 * count
+    assert many.prompts.size <= 2**16
+    queue = load.prefill_queue(few(), 0, 0, count, rate := 0.8 * float(many.rates[-1]), 1.0)
+    assert float(queue.offered) == pytest.approx(0.8)
+    assert float(queue.in_flight) == pytest.approx(rate * float(queue.service_seconds))
+    few_instances = load.prefill_queue(few(), 0, 0, 1000, 800.0 * float(alone.rates[-1]), 1.0)
+    assert float(queue.service_seconds) == pytest.approx(float(few_instances.service_seconds), rel=2e-3)
+
+
 # Closed loops.
 
 
