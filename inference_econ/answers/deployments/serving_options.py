@@ -296,9 +296,6 @@ class Pooling:
     """Numbers of instances in a prefill chain (KV-Runahead). Chains replace single prefill instances."""
 
 
-#: Maximum number of machines in a disaggregated group, unless a published group is larger [1]. With fewer machines,
-#: a frontier would cost up to 1.9 times as much as a recommendation with the same layouts.
-_MACHINES = 4
 #: For each arrangement, the kinds of deployments to try: False for aggregated instances, True for pools.
 _WAYS: Mapping[Arrangement, Sequence[bool]] = {"both": (False, True), "aggregated": (False,), "disaggregated": (True,)}
 
@@ -555,14 +552,11 @@ def _groups(setup: Setup, space: Space, pooling: Pooling) -> Groups:
     Layouts of a group come from a published deployment, unless the query allows any group.
 
     All combinations of layouts are tried if no engine is needed, if prefill and decode use different GPUs, or if
-    prefill chains are requested. A group has at most the GPUs of the largest published group, or of four machines if
-    that is more. If the query limits the GPUs of a deployment, a group has at most that many.
+    prefill chains are requested. If the query limits the GPUs of a deployment, a group has at most that many.
     """
-    most, shapes = _MACHINES * max(node(setup.hardware), setup.hardware.link_domain), None
-    if not (space.any_group or not setup.engines or pooling.decode is not None or pooling.chains):
-        shapes, published = published_groups(setup.model, setup.hardware)
-        most = max(most, published)
-    return Groups(shapes, most if space.gpus is None else min(most, space.gpus))
+    any_shape = space.any_group or not setup.engines or pooling.decode is not None or bool(pooling.chains)
+    shapes = None if any_shape else published_groups(setup.model, setup.hardware)
+    return Groups(shapes, math.inf if space.gpus is None else space.gpus)
 
 
 def _decoding(practised: RecipeSetup, decode: Setup) -> RecipeSetup:

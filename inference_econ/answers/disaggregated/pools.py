@@ -235,9 +235,8 @@ def with_chains(pool: PoolLayouts, numbers: Sequence[int], largest: float = math
     return PoolLayouts(every, *(np.concatenate([ones, column]) for column in columns))
 
 
-#: Groups of any layouts, up to 144 GPUs. Published groups of one service have up to 320 GPUs (DeepSeek-V3's report,
-#: section 3.4), and measured groups have up to 72.
-_ANY = Groups(None, 144)
+#: Groups of any layouts and any size.
+_ANY = Groups(None, math.inf)
 
 
 @dataclass(frozen=True)
