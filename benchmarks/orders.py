@@ -18,6 +18,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -61,6 +62,7 @@ MODELS = (
 CHIPS = (
     "h100_sxm", "h200_sxm", "b200", "gb200_nvl72", "mi300x", "a100_sxm_80", "l40s", "h20_sxm", "mi355x", "tpu_v6e",
 )  # fmt: skip
+ENGINES = ("vllm", "sglang", "trtllm")
 #: Speeds of a frontier that are compared, and better inputs of each setup [1].
 _SPEEDS, _INPUTS = 5, 4
 #: Request rate at which rounding to replicas hardly matters [1/s].
@@ -360,7 +362,8 @@ def orders(seed: int, number: int) -> Iterator[Order]:
         common["max_instance_gpus"] = chance.choice((1, 2, 4, 8, 16))
     options = drawn_options(chance, isl, osl)
     slo = options.pop("slo")
-    base = Query(common)
+    base = _of_one_engine(common, random.Random(f"{seed} {number} engine"))
+    common = dict(base.options)
     for name in chance.sample((*options, *FIELDS), _INPUTS):
         factor, by_rate = chance.choice(FACTORS), name in _BY_RATE or chance.random() < 0.5
         before = {**common, **(slo if by_rate or name in ("budget", "power_budget") else {}), **options.get(name, {})}
@@ -375,6 +378,16 @@ def orders(seed: int, number: int) -> Iterator[Order]:
             continue  # the option does not apply to the model or GPU
     yield from agreement(base)
     yield from loads(base)
+
+
+def _of_one_engine(common: Options, chance: random.Random) -> Query:
+    """Query with one engine in half of all setups; the query itself if the engine does not support the setup."""
+    if chance.random() < 0.5:
+        query = Query({**common, "engine": [chance.choice(ENGINES)]})
+        with suppress(InputError):
+            if query.candidates:
+                return query
+    return Query(common)
 
 
 class State:
