@@ -1,4 +1,4 @@
-"""Count order violations: ``sh run.sh sturdiness orders``; ten minutes, ``--setups`` for fewer.
+"""Count order violations: ``sh run.sh sturdiness orders``; 20 minutes, ``--setups`` for fewer.
 
 Counts are saved after each setup in ``tests/fuzz/orders.json``. The next run first repeats setups with a violation, and
 then continues with new setups.
