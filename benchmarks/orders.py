@@ -1,4 +1,4 @@
-"""Count order violations: ``sh run.sh sturdiness orders``; half an hour, ``--setups`` for fewer.
+"""Count order violations: ``sh run.sh sturdiness orders``; 20 minutes, ``--setups`` for fewer.
 
 Counts are saved after each setup in ``tests/fuzz/orders.json``. The next run first repeats setups with a violation, and
 then continues with new setups.
@@ -18,11 +18,13 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from rich.console import Console
 from rich.progress import track
 
@@ -30,25 +32,23 @@ from inference_econ.answers.deployments.most_traffic import most_traffic
 from inference_econ.answers.deployments.recommend import recommend
 from inference_econ.answers.deployments.serving_frontier import service_frontier
 from inference_econ.answers.deployments.serving_options import Candidate
-from inference_econ.answers.slo import Targets
+from inference_econ.answers.disaggregated.load import decoder, pools_under_load
+from inference_econ.answers.slo import FILLED, Targets
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.formulas import pareto
+from inference_econ.formulas import money, pareto
 from inference_econ.inputs import HardwareSpec, catalog
 from inference_econ.inputs.hardware import HIGH_IS_GOOD
 from inference_econ.inputs.options import OPTIONS
 from inference_econ.records.files import write_text
 from inference_econ.requests import Request, subject, workload
 from inference_econ.requests.request import Invocation
+from inference_econ.serving import Loaded, loaded
 
 #: Counts of all runs, and seed of the random setups.
 TRIED, SEED = Path(__file__).parents[1] / "tests" / "fuzz" / "orders.json", 1
 #: Allowed change for the worse of costs and speeds [1], from interpolation between batches, and because an engine
 #: without measurements follows the mean of all engines.
 TOLERANCE = 0.01
-#: Allowed excess of costs with random arrivals over costs at a constant concurrency, for all deployments and for
-#: disaggregated ones [1]. Long prompts with short outputs cost up to 1.7 times as much with aggregated instances.
-#: Prefill pools have the same maximum utilization in both.
-OPEN_ARRIVALS, POOLS = 1.0, 0.05
 #: Allowed excess of costs at a constant concurrency over costs at a request rate [1]: groups of a frontier fill nodes,
 #: and the smallest group within 10% is used.
 GROUPS = 0.15
@@ -56,9 +56,13 @@ GROUPS = 0.15
 FACTORS = (1.01, 9 / 8, 1.5, 10.0)
 MODELS = (
     "llama_3_8b", "qwen3_8b", "gpt_oss_20b", "qwen3_32b", "mixtral_8x7b", "nemotron_3_nano_30b_a3b", "gpt_oss_120b",
-    "llama_3_70b", "deepseek_v3",
+    "llama_3_70b", "deepseek_v3", "llama_3_1_8b", "gemma_3_27b", "glm_4_5_air", "qwen3_235b_a22b", "kimi_k2",
+    "deepseek_v4_flash",
 )  # fmt: skip
-CHIPS = ("h100_sxm", "h200_sxm", "b200", "gb200_nvl72", "mi300x", "a100_sxm_80", "l40s")
+CHIPS = (
+    "h100_sxm", "h200_sxm", "b200", "gb200_nvl72", "mi300x", "a100_sxm_80", "l40s", "h20_sxm", "mi355x", "tpu_v6e",
+)  # fmt: skip
+ENGINES = ("vllm", "sglang", "trtllm")
 #: Speeds of a frontier that are compared, and better inputs of each setup [1].
 _SPEEDS, _INPUTS = 5, 4
 #: Request rate at which rounding to replicas hardly matters [1/s].
@@ -70,6 +74,8 @@ NOT_DRAWN = {"domain", "power_cap", "context", "no_kv_cache", "cpu_layers", "hos
 #: Options that frontiers lack, or that limit a load.
 _BY_RATE = {"request_rate", "throughput", "arrival_scv", "percentile", "confidence"}
 _LIMITS = {"gpus", "budget", "power_budget"}
+#: Options that do not change candidates, except a TTFT SLO of a frontier, which is a separate argument.
+_OF_LOADS = _BY_RATE | {"budget", "power_budget", "ttft", "tpot", "e2e"}
 
 Options = Mapping[str, Any]
 
@@ -96,18 +102,21 @@ class Query:
     """Options of a query, and its candidates."""
 
     def __init__(self, options: Options) -> None:
-        self.options = options
-        typed = {**options, "price": [f"{options['price']:.12g}"]}
-        self.request = Invocation.of("recommend", typed).answer(ask=_request)
+        self.options, self.request = options, _request(options)
 
     @cached_property
     def candidates(self) -> Sequence[Candidate]:
         """Candidate deployments; none if nothing fits."""
         longest = math.inf if self.by_rate else self.promises.ttft_seconds
-        try:
-            return subject.candidates(self.request, workload.requests(self.request), ttft_seconds=longest)
-        except NothingFitsError:
-            return ()
+        needed = {name: value for name, value in self.options.items() if name not in _OF_LOADS}
+        return _candidates(json.dumps(needed, sort_keys=True), longest)
+
+    @property
+    def largest(self) -> int:
+        """GPUs of the largest instance [1]; 0 if nothing fits."""
+        pools = [candidate.pools.pools for candidate in self.candidates if candidate.pools is not None]
+        services = [*(candidate.services for candidate in self.candidates), *(pool.prefill.services for pool in pools)]
+        return max((int(layouts.plans.accelerators.max()) for layouts in services), default=0)
 
     @property
     def by_rate(self) -> bool:
@@ -137,19 +146,27 @@ class Query:
         ]
         return min((found[0] for found in least if found is not None), default=math.inf)
 
+    def alike(self, *, pools: bool) -> Iterator[Sequence[Candidate]]:
+        """Candidates in groups of equal complexity. All disaggregated ones are in one group."""
+        chosen = [candidate for candidate in self.candidates if (candidate.pools is not None) == pools]
+        if pools:
+            yield from [chosen] if chosen else []
+            return
+        for level in sorted({level for candidate in chosen for level in candidate.complexity.tolist()}):
+            rows = [(candidate, np.flatnonzero(candidate.complexity == level)) for candidate in chosen]
+            yield [Candidate(candidate.services.take(some)) for candidate, some in rows if some.size]
+
     def paid(self, rate: float | None = None, targets: Targets | None = None, *, pools: bool | None = None) -> float:
         """Cost of the best deployment: USD per 1e6 output tokens at a given rate, else USD/h, or s/request in a limit.
 
-        Aggregated and disaggregated deployments are searched separately.
+        Deployments of different complexity are searched separately, as a simpler one is preferred within 10%.
         """
         requests, scv = workload.requests(self.request), self.request.arrival_scv
         targets = workload.targets(self.request) if targets is None else targets
         means = workload.means(self.request)
         least = math.inf
-        for way in (False, True) if pools is None else (pools,):
-            offers = [candidate for candidate in self.candidates if (candidate.pools is not None) == way]
-            if not offers:
-                continue
+        ways = (False, True) if pools is None else (pools,)
+        for offers in (alike for way in ways for alike in self.alike(pools=way)):
             try:
                 if rate is not None:
                     (best, *_) = recommend(offers, rate, targets, most=1, play=False)
@@ -167,7 +184,23 @@ class Query:
         return least
 
 
-def _request(request: Request) -> Request:
+@lru_cache(maxsize=4)
+def _candidates(options: str, ttft_seconds: float) -> Sequence[Candidate]:
+    """Candidate deployments for options as JSON; none if nothing fits."""
+    request = _request(json.loads(options))
+    try:
+        return subject.candidates(request, workload.requests(request), ttft_seconds=ttft_seconds)
+    except NothingFitsError:
+        return ()
+
+
+def _request(options: Options) -> Request:
+    """Request of ``recommend`` with some options."""
+    typed = {**options, "price": [f"{options['price']:.12g}"]}
+    return Invocation.of("recommend", typed).answer(ask=_itself)
+
+
+def _itself(request: Request) -> Request:
     return request
 
 
@@ -245,7 +278,14 @@ def better_field(name: str, options: Options, factor: float) -> tuple[Options, O
 
 
 def compared(name: str, base: Query, better: Query) -> Iterator[Order]:
-    """Costs of two queries: at a rate, within a limit, or at several speeds of the first."""
+    """Costs of two queries: at a rate, within a limit, or at several speeds of the first.
+
+    By default, instances have the fewest machines that fit the model. If the queries differ in this size, instances of
+    both queries may have the larger size.
+    """
+    if base.largest != better.largest and "max_instance_gpus" not in base.options:
+        same = {"max_instance_gpus": max(base.largest, better.largest)}
+        base, better = Query({**base.options, **same}), Query({**better.options, **same})
     changes = {key: value for key, value in better.options.items() if base.options.get(key) != value}
     text = f"{dict(base.options)}, then {changes}"
     if base.by_rate:
@@ -258,18 +298,58 @@ def compared(name: str, base: Query, better: Query) -> Iterator[Order]:
 
 
 def agreement(base: Query) -> Iterator[Order]:
-    """Costs at a speed, of ``frontier`` and of ``recommend`` at a high rate."""
+    """Costs at a speed, of ``recommend`` at a high rate and of ``frontier``.
+
+    Costs of ``recommend`` may be higher, because requests arrive at random; see :func:`loads`.
+    """
     if not base.speeds:
         return
     speed = float(base.speeds[len(base.speeds) // 2])
     targets = Targets(tpot_seconds=(1.0 + 1e-9) / speed, percentile="mean")
-    for pools, allowed in ((None, OPEN_ARRIVALS), (True, POOLS)):
+    for pools in (None, True):
         cost, text = base.cost_at(speed, pools=pools), f"{dict(base.options)}, at {speed:.6g}/s"
-        which = ", disaggregated" if pools else ""
         if math.isfinite(cost):
-            ratio = base.paid(_MANY, targets, pools=pools) / cost
-            yield Order(f"`frontier --speed`, then `recommend`{which}", ratio, text, allowed)
-            yield Order(f"`recommend`, then `frontier --speed`{which}", 1.0 / ratio, text, GROUPS)
+            ratio = cost / base.paid(_MANY, targets, pools=pools)
+            yield Order(f"`recommend`, then `frontier --speed`{_of_pools(pools)}", ratio, text, GROUPS)
+
+
+def _of_pools(pools: bool | None) -> str:
+    return ", disaggregated" if pools else ""
+
+
+def loads(base: Query) -> Iterator[Order]:
+    """Costs of deployments of ``frontier`` with random arrivals, and of ``recommend`` at the speed that they reach."""
+    if not base.speeds:
+        return
+    speed, osl = float(base.speeds[len(base.speeds) // 2]), workload.requests(base.request).osl.mean
+    for candidate in base.candidates:
+        curve = 1.0 / candidate.metrics.tpot_seconds, candidate.kept_dollars(base.promises)
+        if (found := pareto.least_from(*curve, speed)) is None:
+            continue
+        place = found[1], found[2] % curve[0].shape[1]
+        rate, load = _with_random_arrivals(candidate, *place)
+        price = candidate.setup.dollars_per_accelerator_hour
+        cost = money.dollars_per_million_tokens(candidate.paid_chips[place], 1.0, rate * osl, price)
+        targets = Targets(tpot_seconds=(1.0 + 1e-6) * load.tpot_seconds["mean"], percentile="mean")
+        pools = candidate.pools is not None
+        ratio = base.paid(_MANY, targets, pools=pools) / float(cost)
+        (layout,) = candidate.keys(np.array(place[:1]))
+        text = f"{dict(base.options)}, {candidate.label}, {layout}, {rate:.6g} requests/s"
+        yield Order(f"`load`, then `recommend`{_of_pools(pools)}", ratio, text)
+
+
+def _with_random_arrivals(candidate: Candidate, row: int, column: int) -> tuple[float, Loaded]:
+    """Request rate of a steady state within the planned load [1/s], and the load at this rate."""
+    rate, pooled = float(candidate.metrics.requests_per_second[row, column]), candidate.pools
+    if pooled is None:
+        service = candidate.services.service(row)
+        rate = min(rate, FILLED * service.most_requests_per_second)
+        return rate, loaded(service, rate)
+    at = np.array([row]), np.array([column])
+    layouts, (instances,) = (int(pooled.reading_rows(*at)[0]), row), pooled.instances_at(*at)
+    decode = decoder(pooled.pools, row, float(pooled.pools.transfer.receiving_seconds[layouts]))
+    rate = min(rate, FILLED * instances[1] * float(decode.requests_per_second[-1]))
+    return rate, pools_under_load(pooled.pools, layouts, instances, rate).load
 
 
 def orders(seed: int, number: int) -> Iterator[Order]:
@@ -282,7 +362,8 @@ def orders(seed: int, number: int) -> Iterator[Order]:
         common["max_instance_gpus"] = chance.choice((1, 2, 4, 8, 16))
     options = drawn_options(chance, isl, osl)
     slo = options.pop("slo")
-    base = Query(common)
+    base = _of_one_engine(common, random.Random(f"{seed} {number} engine"))
+    common = dict(base.options)
     for name in chance.sample((*options, *FIELDS), _INPUTS):
         factor, by_rate = chance.choice(FACTORS), name in _BY_RATE or chance.random() < 0.5
         before = {**common, **(slo if by_rate or name in ("budget", "power_budget") else {}), **options.get(name, {})}
@@ -296,6 +377,17 @@ def orders(seed: int, number: int) -> Iterator[Order]:
         except InputError:
             continue  # the option does not apply to the model or GPU
     yield from agreement(base)
+    yield from loads(base)
+
+
+def _of_one_engine(common: Options, chance: random.Random) -> Query:
+    """Query with one engine in half of all setups; the query itself if the engine does not support the setup."""
+    if chance.random() < 0.5:
+        query = Query({**common, "engine": [chance.choice(ENGINES)]})
+        with suppress(InputError):
+            if query.candidates:
+                return query
+    return Query(common)
 
 
 class State:
@@ -310,7 +402,9 @@ class State:
     def compare(self, number: int) -> None:
         """Compare one random setup, print its violations, and save all counts."""
         again, violated = number < self.next, []
-        for order in orders(SEED, number):
+        with catalog.uncopied():
+            found = list(orders(SEED, number))
+        for order in found:
             self.tried[order.relation] += not again
             if order.violated:
                 violated.append(order.relation)

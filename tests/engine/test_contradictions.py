@@ -33,7 +33,7 @@ def _setup(model: str, chip: str, preset: str, weights: str | None = None, conte
 
 @pytest.mark.parametrize("first", range(0, 40, 8))
 def test_random_setups_do_not_contradict_themselves(first: int) -> None:
-    found = contradictions.tallies(seed=8, indices=range(first, first + 8))
+    found = contradictions.tallies(seed=7, indices=range(first, first + 8))
     assert not [tally.examples for tally in found.values() if tally.examples]
     assert sum(tally.tried for tally in found.values()) > 5000
     assert {name for tally in found.values() for name in tally.excused} <= EXCEPTIONS.keys()

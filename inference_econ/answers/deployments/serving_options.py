@@ -302,13 +302,9 @@ class Pooling:
     """Numbers of instances per prefill chain (KV-Runahead) to try.
 
     Chains are tried in addition to single prefill instances.
-
     """
 
 
-#: Maximum number of machines in a prefill/decode group, unless a published group is larger [1]. With fewer machines, a
-#: frontier would cost up to 1.9 times as much as a recommendation with the same layouts.
-_MACHINES = 4
 #: For each arrangement, the serving modes to try: False for aggregated instances, True for disaggregated pools.
 _WAYS: Mapping[Arrangement, Sequence[bool]] = {"both": (False, True), "aggregated": (False,), "disaggregated": (True,)}
 
@@ -565,14 +561,11 @@ def _groups(setup: Setup, space: Space, pooling: Pooling) -> Groups:
     Layouts of a group come from a published deployment, unless the query allows any group.
 
     All combinations of layouts are tried if no engine is needed, if prefill and decode use different GPUs, or if
-    prefill chains are requested. A group has at most as many GPUs as the largest published group, or as four machines
-    if that is more. A limit of the query on GPUs also applies to a group.
+    prefill chains are requested. If the query limits the GPUs of a deployment, a group has at most that many.
     """
-    most, shapes = _MACHINES * max(node(setup.hardware), setup.hardware.link_domain), None
-    if not (space.any_group or not setup.engines or pooling.decode is not None or pooling.chains):
-        shapes, published = published_groups(setup.model, setup.hardware)
-        most = max(most, published)
-    return Groups(shapes, most if space.gpus is None else min(most, space.gpus))
+    any_shape = space.any_group or not setup.engines or pooling.decode is not None or bool(pooling.chains)
+    shapes = None if any_shape else published_groups(setup.model, setup.hardware)
+    return Groups(shapes, math.inf if space.gpus is None else space.gpus)
 
 
 def _decoding(practised: RecipeSetup, decode: Setup) -> RecipeSetup:

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,7 +31,7 @@ from inference_econ.serving import (
     of_sample,
 )
 
-#: Largest number of prompts in prefill instances that the queue model treats as a separate state [1].
+#: Largest number of states of a prefill queue [1]. With more prompts, each state is for several of them.
 _MOST_STATES = 2**16
 #: Number of requests in the sample that represents the workload [1].
 _DRAWN = 4_000
@@ -334,41 +335,58 @@ def seconds_without_waits(pools: Pools, layouts: tuple[int, int], queue: queuein
 
 
 def seconds_inside(pools: Pools, layouts: tuple[int, int], count: int) -> Array:
-    """Mean time of a prompt in its prefill instance [s], for each number of prompts in all prefill instances.
+    """Mean time of a prompt in its prefill instance [s], in each state of :func:`prefill_states`.
 
     Notes
     -----
     For each number of prompts, the time is this number divided by the throughput (Little's law). The weights
     :attr:`inference_econ.formulas.queueing.Load.work` of these times give the mean over all requests.
     """
-    rates = prefill_rates(pools, *layouts, count)
+    states = prefill_states(pools, *layouts, count)
     alone = float(pools.reading_seconds[layouts])
-    return np.maximum.accumulate(np.maximum(np.arange(1.0, rates.size + 1.0) / rates, alone))
+    return np.maximum.accumulate(np.maximum(states.prompts / states.rates, alone))
 
 
 def prefill_queue(
     pools: Pools, reader: int, writer: int, count: int, rate: float | Array, arrival_scv: float
 ) -> queueing.Load:
     """Queue of prompts in front of ``count`` prefill instances."""
-    return prompt_queue(pools, count, rate, prefill_rates(pools, reader, writer, count), arrival_scv)
+    return prompt_queue(pools, count, rate, prefill_states(pools, reader, writer, count), arrival_scv)
+
+
+class PrefillStates(NamedTuple):
+    """States of the prefill instances of a deployment, arrays of shape (k,)."""
+
+    prompts: Array
+    """Number of prompts in all instances [1]: 1, 2, ..., or multiples of a larger number."""
+    rates: Array
+    """Total throughput of the instances, which share the prompts evenly [1/s]."""
 
 
 def prompt_queue(
-    pools: Pools, count: int, rate: float | Array, rates: Array, arrival_scv: float = 1.0
+    pools: Pools, count: int, rate: float | Array, states: PrefillStates, arrival_scv: float = 1.0
 ) -> queueing.Load:
-    """Queue of prompts at ``count`` instances, whose total rate with 1, 2, ... prompts is given [1/s].
+    """Queue of prompts at ``count`` instances with given states.
+
+    If a state is for several prompts, the instances are divided into as many equal parts, each with its own queue.
 
     An instance processes its prompts in order, so a long prompt delays the next prompts. The queue model with slots
     ignores this delay. By the Pollaczek-Khinchine formula, the number of waiting prompts is (1 + cs2) / 2 times the
     number for prompts of equal length. cs2 is the squared coefficient of variation of the service time.
     """
-    scv = pools.requests.isl.scv
-    crowd = (arrival_scv + scv) * scv / 2.0 * (1.0 - count / rates.size)
-    return queueing.load(rate, rates, arrival_scv=arrival_scv, service_scv=scv, bunching=crowd)
+    scv, parts = pools.requests.isl.scv, states.prompts[0]
+    crowd = (arrival_scv + scv) * scv / 2.0 * (1.0 - count / states.prompts[-1])
+    queue = queueing.load(rate / parts, states.rates / parts, arrival_scv=arrival_scv, service_scv=scv, bunching=crowd)
+    return queue._replace(in_flight=queue.in_flight * parts)
 
 
 def prefill_rates(pools: Pools, reader: int, writer: int, count: int) -> Array:
-    """Total throughput of prefill instances that share 1, 2, ... prompts evenly [1/s].
+    """Total throughput in each state of :func:`prefill_states` [1/s]; the last one is the capacity."""
+    return prefill_states(pools, reader, writer, count).rates
+
+
+def prefill_states(pools: Pools, reader: int, writer: int, count: int) -> PrefillStates:
+    """States of a number of prefill instances, from one prompt to full steps in all instances.
 
     Notes
     -----
@@ -382,10 +400,12 @@ def prefill_rates(pools: Pools, reader: int, writer: int, count: int) -> Array:
     prompt_seconds = np.maximum(pool.shared_prefill_seconds[reader] + handover, sending)
     alone = max(float(pool.prefill_seconds[reader]) + handover, sending)
     beside = math.ceil(alone / float(prompt_seconds[0]) * (1.0 - 1e-12))
-    # The number of states is limited independent of the number of instances.
-    held = np.arange(1.0, count * max(min(math.ceil(prompts[-1]), _MOST_STATES // count), beside) + 1.0)
+    # The number of states is limited for any number of instances. In the last state, all steps are full.
+    most = count * max(math.ceil(prompts[-1]), beside)
+    each = math.ceil(most / _MOST_STATES)
+    held = each * np.arange(1.0, math.ceil(most / each) + 1.0)
     rates = np.minimum(held / alone, count / np.interp(held / count, prompts, prompt_seconds))
-    return np.asarray(np.maximum.accumulate(rates))
+    return PrefillStates(held, np.maximum.accumulate(rates))
 
 
 def decoder(pools: Pools, index: int, receiving: float) -> Decoder:

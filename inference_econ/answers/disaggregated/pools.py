@@ -171,9 +171,8 @@ _PAIR_BYTES = 350.0
 _WITH_CHAINS = "extras.papers.prompt_processes:with_chains"
 
 
-#: Prefill/decode groups of any layouts, up to 144 GPUs. Published groups have up to 320 GPUs (DeepSeek-V3's report,
-#: section 3.4), and measured groups have up to 72 GPUs.
-_ANY = Groups(None, 144)
+#: Prefill/decode groups of any layouts and any size.
+_ANY = Groups(None, math.inf)
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from inference_econ.answers.disaggregated.pools import PoolLayouts, Pools
 from inference_econ.answers.resource_limit import Means
 from inference_econ.answers.slo import Targets
 from inference_econ.errors import NothingFitsError, TooLittleError
-from inference_econ.formulas import queueing
+from inference_econ.formulas import pareto, queueing
 from inference_econ.serving import Loaded, check_rate
 
 #: Maximum number of prefill instances, and of decode instances, in a search [1].
@@ -159,7 +159,10 @@ def per_request(pools: Pools, targets: Targets) -> tuple[Array, Array]:
     least = decoding.step_seconds
     if targets.finds_few("tpot"):
         least = least.min(axis=1, keepdims=True)
-    best = np.where(least <= targets.tpot_seconds, working, np.inf).min(axis=1)
+    # The largest batch within the SLO is between two of the states.
+    between = pareto.crossed(decoding.step_seconds, working, targets.tpot_seconds)
+    whole = np.where(least <= targets.tpot_seconds, working, np.inf)
+    best = np.fmin.reduce(np.hstack([whole, between]), axis=1)
     return np.where(np.isfinite(cost), busy, np.inf), np.maximum(best[None, :], pools.transfer.receiving_seconds)
 
 

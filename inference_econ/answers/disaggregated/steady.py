@@ -159,7 +159,7 @@ class SteadyPools:
 
 
 def _instances(
-    wanted: Array, reading: Array, decoding: Array, whole: tuple[int, ...], most: int, relative_price: float = 1.0
+    wanted: Array, reading: Array, decoding: Array, whole: tuple[int, ...], most: float, relative_price: float = 1.0
 ) -> tuple[Indices, Indices, Array]:
     """Numbers of prefill and decode instances for each wanted ratio, and the share of the wanted ratio that is reached.
 
@@ -214,7 +214,7 @@ class _Groups(NamedTuple):
 
 
 @cache
-def _groups(reading: float, decoding: float, whole: tuple[int, ...], most: int, relative_price: float) -> _Groups:
+def _groups(reading: float, decoding: float, whole: tuple[int, ...], most: float, relative_price: float) -> _Groups:
     """List the prefill/decode groups for given sizes of a prefill and a decode instance [GPUs].
 
     A group occupies one or more full nodes, or an even fraction of a node, and has at most ``most`` GPUs. If prefill

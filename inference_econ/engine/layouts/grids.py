@@ -74,14 +74,13 @@ def instance_sizes(hardware: HardwareSpec, largest: float) -> Array:
     return np.asarray(every[every <= largest])
 
 
-def sensible_stages(
-    accelerators: Array, stage: Array, hardware: HardwareSpec, smallest: float
-) -> npt.NDArray[np.bool_]:
+def sensible_stages(accelerators: Array, stage: Array, hardware: HardwareSpec) -> npt.NDArray[np.bool_]:
     """True for stage sizes that engine documentation recommends for pipeline parallelism; arguments are broadcast.
 
-    For models that are too large for one node, the documentation recommends one stage per node, with tensor parallelism
-    inside the node (``EngineFacts.stages_over``). Chips without a fast link may also have several stages within a node.
-    No measured server on one machine used pipeline stages, so predictions for such servers are not validated.
+    For instances that are larger than one machine, the documentation recommends one stage per node, with tensor
+    parallelism inside the node (``EngineFacts.stages_over``). Chips without a fast link may also have several stages
+    within a node. No measured server on one machine used pipeline stages, so predictions for such servers are not
+    validated.
 
     Parameters
     ----------
@@ -89,24 +88,19 @@ def sensible_stages(
         Number of chips in each instance, and in each pipeline stage of the instance [1].
     hardware : HardwareSpec
         Chip, which determines the size of nodes and machines.
-    smallest : float
-        Number of chips that have just enough memory for the weights [1].
 
     Examples
     --------
-    The first result has two models, which need 12 and 2 chips, on one or two machines of 8 chips with a fast link. The
-    second result has the smaller model on chips without a fast link:
+    One or two machines of 8 chips, with a fast link and without a fast link:
 
     >>> from inference_econ.inputs import catalog
     >>> sizes, stages = np.array([8.0, 16.0, 16.0]), np.array([4.0, 8.0, 4.0])
     >>> h100, l40s = (catalog.hardware(name) for name in ("h100_sxm", "l40s"))
-    >>> [sensible_stages(sizes, stages, h100, least).tolist() for least in (12.0, 2.0)]
-    [[False, True, False], [False, False, False]]
-    >>> sensible_stages(sizes, stages, l40s, 2.0).tolist()
-    [True, False, False]
+    >>> [sensible_stages(sizes, stages, chip).tolist() for chip in (h100, l40s)]
+    [[False, True, False], [True, True, False]]
     """
     whole = node(hardware)
-    over_nodes = (stage % whole == 0) & (smallest > machine(hardware))
+    over_nodes = (stage % whole == 0) & (accelerators > machine(hardware))
     without_link = (accelerators <= whole) & (hardware.link_domain == 1)
     return np.asarray((stage == accelerators) | without_link | over_nodes)
 
@@ -172,14 +166,11 @@ class WholeLayouts:
     hardware : HardwareSpec or None
         Chip, which limits layouts: a tensor-parallel group must be within one machine, and a pipeline stage is a node.
         Fixed degrees are not limited. Without a chip (None), layouts are not limited.
-    smallest : float
-        Number of chips that have just enough memory for the weights [1]; used only with ``hardware``.
     """
 
     pipeline: bool
     pins: Pins = field(default_factory=Pins)
     hardware: HardwareSpec | None = None
-    smallest: float = 0.0
 
     def depths(self, model: ModelSpec, assumptions: Assumptions, accelerators: Array, batch: Array) -> list[Array]:
         """Pipeline depths for each instance; 0 where a depth does not divide the number of chips or the batch [1]."""
@@ -192,10 +183,7 @@ class WholeLayouts:
             if None not in (self.pins.tp, self.pins.dp):
                 possible = possible & (accelerators == depth * chips)
             if self.hardware is not None and None in (self.pins.tp, self.pins.dp):
-                # If the instance size is fixed, the instance uses all of its chips.
-                needed = self.smallest if self.pins.accelerators is None else self.pins.accelerators
-                stage = accelerators / depth
-                possible = possible & sensible_stages(accelerators, stage, self.hardware, needed)
+                possible = possible & sensible_stages(accelerators, accelerators / depth, self.hardware)
             if possible.any():
                 depths.append(np.where(possible, float(depth), 0.0))
         return depths
@@ -355,7 +343,7 @@ def whole_grid(
         unit = int(sizes[-1]) if sizes.size else 1
         batches = np.unique(np.concatenate([steps * fixed.groups, steps * unit])).astype(float)
         batches = batches[batches <= max(largest_batch, fixed.groups)]
-    return InstanceGrid(sizes, batches, WholeLayouts(pipeline, fixed, hardware, smallest))
+    return InstanceGrid(sizes, batches, WholeLayouts(pipeline, fixed, hardware))
 
 
 def _whole_steps(doublings: int) -> npt.NDArray[np.intp]:

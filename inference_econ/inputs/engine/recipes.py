@@ -277,12 +277,12 @@ class Groups(NamedTuple):
 
     shapes: frozenset[tuple[Degrees, Degrees]] | None
     """Pairs of parallelism degrees (tp, dp, pp, ep), for prefill and for decode [1]; None allows any pair."""
-    most: int
-    """Number of GPUs of the largest deployment [1]."""
+    most: float
+    """Number of GPUs of the largest deployment [1]; infinite without a limit."""
 
 
-def published_groups(model: ModelSpec, hardware: HardwareSpec) -> Groups:
-    """Disaggregated deployments in the recipes of all engines for a model on a GPU.
+def published_groups(model: ModelSpec, hardware: HardwareSpec) -> frozenset[tuple[Degrees, Degrees]]:
+    """Layouts of disaggregated deployments in the recipes of all engines for a model on a GPU.
 
     Without a recipe for the model, the recipes for other models on the GPU are used, if their deployments fit in one
     link domain.
@@ -294,14 +294,14 @@ def published_groups(model: ModelSpec, hardware: HardwareSpec) -> Groups:
 
     Returns
     -------
-    Groups
-        Published pairs of layouts; ``shapes`` is empty if there are none.
+    frozenset
+        Published pairs of layouts, see :attr:`Groups.shapes`; empty if there are none.
 
     Examples
     --------
     >>> groups = published_groups(catalog.model("llama_3_8b"), catalog.hardware("h100_sxm"))
-    >>> sorted(groups.shapes or ())[:2], groups.most
-    ([((1, 1, 1, 1), (2, 1, 1, 1)), ((1, 1, 1, 1), (4, 1, 1, 1))], 8)
+    >>> sorted(groups)[:2]
+    [((1, 1, 1, 1), (2, 1, 1, 1)), ((1, 1, 1, 1), (4, 1, 1, 1))]
     """
     engines = [path.stem for path in sorted((catalog.folder("engines") / "recipes").glob("*.yaml"))]
     recipes = [recipe for engine in engines for recipe in _recipes(engine).recipes if recipe.is_on(hardware)]
@@ -312,8 +312,8 @@ def published_groups(model: ModelSpec, hardware: HardwareSpec) -> Groups:
         for pools in recipe.pools
         for readers, writers in pools.workers
     ]
-    kept = [(shape, chips) for shape, chips in sized if own or chips <= hardware.link_domain]
-    return Groups(frozenset(shape for shape, _ in kept), max((chips for _, chips in kept), default=0))
+    kept = [shape for shape, chips in sized if own or chips <= hardware.link_domain]
+    return frozenset(kept)
 
 
 def practice_of(

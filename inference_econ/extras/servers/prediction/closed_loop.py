@@ -13,7 +13,7 @@ from inference_econ._types import Array
 from inference_econ.answers.disaggregated.load import (
     PooledFleet,
     decoder,
-    prefill_rates,
+    prefill_states,
     prompt_queue,
     seconds_without_waits,
     together,
@@ -56,9 +56,9 @@ def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, in
     if not concurrency >= 1:
         raise InputError(f"a closed loop has at least one request, got {concurrency:g}")
     (reader, writer), (count, groups) = layouts, instances
-    prompts, steps = prefill_rates(pools, reader, writer, count), pools.requests.decode_steps
+    prompts, steps = prefill_states(pools, reader, writer, count), pools.requests.decode_steps
     decoding = decoder(pools, writer, float(pools.transfer.receiving_seconds[reader, writer]))
-    most = min(float(prompts[-1]), groups * float(decoding.requests_per_second[-1]))
+    most = min(float(prompts.rates[-1]), groups * float(decoding.requests_per_second[-1]))
 
     def cycle(rate: float) -> float:
         queue = prompt_queue(pools, count, rate, prompts)
