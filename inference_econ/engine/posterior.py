@@ -59,7 +59,7 @@ def opinions_of(engine: ServingEngine, hardware: HardwareSpec, changes: tuple[st
 def _opinions(
     profile: Assumptions, engine: ServingEngine, hardware: HardwareSpec, changes: tuple[str, ...]
 ) -> Assumptions:
-    """Profile with settings and changes, the same object for equal arguments, because step times are cached by identity."""
+    """Profile with settings and changes; the same object for equal arguments, since caches compare identities."""
     return with_engine(without_exceptions(profile, changes), engine.facts, hardware, changed(changes))
 
 
