@@ -50,7 +50,7 @@ def node(hardware: HardwareSpec) -> int:
 
 
 def instance_sizes(hardware: HardwareSpec, largest: float) -> Array:
-    """Instance sizes up to the largest, shape (n,) [1]: powers of two of chips, then powers of two of machines.
+    """Instance sizes up to the largest, shape (n,) [1]: powers of two of chips, and powers of two of machines.
 
     Parameters
     ----------
@@ -65,12 +65,10 @@ def instance_sizes(hardware: HardwareSpec, largest: float) -> Array:
     >>> instance_sizes(catalog.hardware("h100_sxm"), 24).tolist()
     [1.0, 2.0, 4.0, 8.0, 16.0]
     >>> instance_sizes(catalog.hardware("gb200_nvl72"), 144).tolist()
-    [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 72.0, 144.0]
+    [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 72.0, 128.0, 144.0]
     """
-    whole = machine(hardware)
-    inside = 2.0 ** np.arange(np.ceil(np.log2(whole)))
-    machines = whole * 2.0 ** np.arange(max(np.floor(np.log2(max(largest / whole, 1.0))), 0.0) + 1.0)
-    every = np.concatenate([inside, machines])
+    powers = 2.0 ** np.arange(np.floor(np.log2(max(largest, 1.0))) + 1.0)
+    every = np.union1d(powers, machine(hardware) * powers)
     return np.asarray(every[every <= largest])
 
 

@@ -144,9 +144,14 @@ def test_instances_are_parts_of_machines_or_whole_ones() -> None:
         32,
         64,
         72,
+        128,
         144,
+        256,
         288,
     ]
+    # A larger link domain keeps the sizes of smaller ones.
+    wider = catalog.hardware("h100_sxm", changes=["link_domain=9"])
+    assert instances.instance_sizes(wider, 20).tolist() == [1, 2, 4, 8, 9, 16, 18]
 
 
 @pytest.mark.parametrize("largest", [3.0, 7.0, 32.0, 32_776.0, 1e9])
