@@ -219,8 +219,8 @@ def _basis(assessment: Assessment) -> str:
         pick = f", the fastest of {assessment.tried}" if assessment.tried > 1 else ""
         layout = f", {layout_label(assessment.predicted.layout)}{pick}"
     kind = "decode steps (for requests with prefill, give --isl and --osl)"
-    kind = kind if assessment.requests is None else "requests with prefill"
-    return f"Basis: prediction of {kind} by {profile}, on {_fleet(measured)}{layout}."
+    kind = kind if assessment.requests is None else "requests including prefill"
+    return f"The prediction comes from {profile}, for {kind} on {_fleet(measured)}{layout}."
 
 
 def _ms(seconds: float) -> str:
@@ -335,12 +335,13 @@ def _on_the_step(assessment: Assessment) -> Iterator[str]:
     name, gap = ("frontier", assessment.anywhere) if behind else ("ideal bound", assessment.ideal)
     names = {**NAMES, "unexplained": "unexplained time"}
     levers = sorted(assessment.parts, key=lambda part: -part.closes(gap))[:2]
-    named = [f"{names[part.name]} {100 * closed:.0f}%" for part in levers if (closed := part.closes(gap)) >= _NOTABLE]
+    named = [
+        f"Removing the {names[part.name]} would close {100 * closed:.0f}% of this difference."
+        for part in levers
+        if (closed := part.closes(gap)) >= _NOTABLE
+    ]
     if named:
-        yield (
-            f"The server takes {1e3 * gap.seconds:.2f} ms per token longer than the {name}. Removing one part "
-            f"of the step time would close this share of the difference: {', '.join(named)}."
-        )
+        yield f"The server takes {1e3 * gap.seconds:.2f} ms per token longer than the {name}. {' '.join(named)}"
 
 
 def _beyond(measured: OperatingPoint) -> str:
