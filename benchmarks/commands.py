@@ -1,8 +1,8 @@
 """Time complete commands relative to an interpreter that imports numpy, and the web page.
 
 ``python -m benchmarks.commands`` runs all commands in turn, several times, and uses the best time of each, so that
-other load affects all equally. It then times the commands that take longer, and the page. It fails only if a command
-fails.
+other load affects all equally. It then times the commands that take longer, and the page. It takes about ten minutes,
+and fails only if a command fails. A loop of ten million steps shows the speed of the machine.
 """
 
 from __future__ import annotations
@@ -49,6 +49,11 @@ CASES = (
     Case("recommend qwen3_32b h200_sxm --gpus 8 --isl 2000 --osl 500 --ttft 1000 --tpot 30", 12.5),
     Case("recommend deepseek_v3 gb200_nvl72 --gpus 72 --isl 2000 --osl 500 --ttft 1000 --tpot 30", 37.5),
 )
+#: Programs that show the speed of the machine; times of commands are divided by those of the last one.
+REFERENCES = {
+    "ten million steps of x += i & 7": "x = 0\nfor i in range(10_000_000): x += i & 7",
+    "python -c 'import numpy'": "import numpy",
+}
 #: Commands that take longer, and are timed once. The last one is a sweep of 50 frontiers.
 LONGER = (
     Case("compare llama_3_70b --on h100_sxm --on h200_sxm --on b200", 31.25),
@@ -153,7 +158,7 @@ def best(commands: Sequence[Sequence[str | Path]], rounds: int) -> list[Times]:
 def main(arguments: list[str] | None = None) -> int:
     """Run all commands and print a table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.commands", description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5, help="runs of each command; the best counts (default: 5)")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each command; the best counts (default: 3)")
     parser.add_argument(
         "--aiconfigurator", metavar="PROGRAM", help="run it in the same run, once: .venv-scoreboard/bin/aiconfigurator"
     )
@@ -162,22 +167,23 @@ def main(arguments: list[str] | None = None) -> int:
     )
     asked = parser.parse_args(arguments)
     rounds, program = asked.rounds, asked.aiconfigurator
-    commands: list[Sequence[str | Path]] = [[sys.executable, "-c", "import numpy"]]
+    commands: list[Sequence[str | Path]] = [[sys.executable, "-c", text] for text in REFERENCES.values()]
     commands += [[PROGRAM, *shlex.split(case.asked), *(["--quiet"] if case.goal else [])] for case in CASES]
     console = Console(width=120)
+    load = os.getloadavg()[0]
     with console.status("commands in turn"):
-        numpy, *shortest = best(commands, rounds)
-        cases = dict(zip(CASES, shortest, strict=True))
-        cases |= {case: timed([PROGRAM, *shlex.split(case.asked), "--quiet"]) for case in LONGER}
+        shortest = best(commands, rounds)
+    numpy, cases = shortest[1], dict(zip(CASES, shortest[len(REFERENCES) :], strict=True))
+    for case in LONGER:
+        with console.status(case.asked):
+            cases[case] = timed([PROGRAM, *shlex.split(case.asked), "--quiet"])
 
-    machine = f"{platform.machine()}, {os.cpu_count()} cores, {date.today()}"
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, load {load:.1f} at the start, {date.today()}"
     table = Table(title=f"Whole commands, best of {rounds} ({machine})", padding=0)
     for heading in ("command", "s", "CPU s", "MB", "over numpy", "CPU over numpy", "goal"):
         table.add_column(heading, justify="left" if heading == "command" else "right")
-    table.add_row(
-        "python -c 'import numpy'", f"{numpy.wall:.2f}", f"{numpy.cpu:.2f}", f"{numpy.megabytes:.0f}", "1", "1"
-    )
-    for case, times in cases.items():
+    rows = [*zip(map(Case, REFERENCES), shortest, strict=False), *cases.items()]
+    for case, times in rows:
         ratios = (f"{times.wall / numpy.wall:.1f}", f"{times.cpu / numpy.cpu:.1f}")
         wanted = f"{case.goal:g}" if case.goal else ""
         table.add_row(case.asked, f"{times.wall:.2f}", f"{times.cpu:.2f}", f"{times.megabytes:.0f}", *ratios, wanted)

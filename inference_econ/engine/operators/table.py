@@ -219,6 +219,8 @@ class OperatorTable:
         self.context, self.spread = setup.context, min(setup.spread, 2.0 * setup.context)
         once = assumptions.attention.shared_prefix == "once" and not plans.prefill and plans.dcp == 1
         self.read_once = min(setup.shared_prefix, setup.context) if once else 0.0
+        #: Rows of parts of layers that were computed so far, with the part.
+        self.known: list[tuple[tuple[object, ...], list[Operator]]] = []
 
     def projection(
         self,

@@ -75,13 +75,23 @@ def mixer(table: OperatorTable, block: Block, pace: Array | float = 1.0) -> list
     merged = block.parallel and block.parts == 2 and table.assumptions.layout.parallel_blocks == "merged"
     summed = 0.0 if merged else table.hidden
     kind, times = block.attention.kind, block.layers * pace
-    rows = MIXERS[kind](table, block.attention, summed)
+    rows = _rows(table, MIXERS[kind], block.attention, summed)
     return [row._replace(repeats=row.repeats * times, attention=kind) for row in rows]
 
 
 def feed_forward(table: OperatorTable, block: Block, pace: Array | float = 1.0) -> list[Operator]:
     """Operators of the dense feed-forward part, or of the experts, in a block of layers."""
-    return repeated(FEED_FORWARDS[block.feed_forward.kind](table, block.feed_forward), block.layers * pace)
+    rows = _rows(table, FEED_FORWARDS[block.feed_forward.kind], block.feed_forward)
+    return repeated(rows, block.layers * pace)
+
+
+def _rows(table: OperatorTable, rows_of: Rows, *of_layer: object) -> list[Operator]:
+    """Operators of a part of one layer, computed once for all blocks that share this part."""
+    found = next((rows for known, rows in table.known if known == (rows_of, *of_layer)), None)
+    if found is None:
+        found = list(rows_of(table, *of_layer))
+        table.known.append(((rows_of, *of_layer), found))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
