@@ -197,7 +197,8 @@ def _candidates(options: str, ttft_seconds: float) -> Sequence[Candidate]:
 def _request(options: Options) -> Request:
     """Request of ``recommend`` with some options."""
     typed = {**options, "price": [f"{options['price']:.12g}"]}
-    return Invocation.of("recommend", typed).answer(ask=_itself)
+    request: Request = Invocation.of("recommend", typed).answer(ask=_itself)
+    return request
 
 
 def _itself(request: Request) -> Request:
