@@ -255,7 +255,7 @@ def _terminal_text(blocks: Sequence[report.page.Block], output: Output) -> str:
                 if everything and told:
                     parts.append("\n".join(_wrapped(f"- {line}", "  ") for line in block.lines))
     if not quiet and (more or left_out):
-        columns = f"--csv for the columns {', '.join(map(repr, dict.fromkeys(left_out)))}" if left_out else ""
+        columns = f"--csv for more columns ({', '.join(map(repr, dict.fromkeys(left_out)))})" if left_out else ""
         added = " and ".join(filter(None, ("--why for assumptions and errors" if more else "", columns)))
         parts.append(_wrapped(f"Add {added}."))
     lines = "\n\n".join(part.rstrip("\n") for part in parts).splitlines()

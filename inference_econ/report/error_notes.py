@@ -166,9 +166,9 @@ def measurement_note(instances: Instances) -> str:
     if levels.version is not None:
         return f"{runs} {levels.engine} {levels.version}."
     others = ", ".join(
-        f"{math.exp(version.decode):.3g}x ({version.version or 'unknown version'})" for version in levels.versions
+        f"{math.exp(version.decode):.3g}x for {version.version or 'unknown versions'}" for version in levels.versions
     )
-    return f"{runs} other versions of {levels.engine}. By {levels.engine} version, the decode factor is {others}."
+    return f"{runs} other versions of {levels.engine}. The decode factor is {others}."
 
 
 def _level(instances: Instances) -> inputs.MeasuredLevel | None:
