@@ -207,7 +207,7 @@ class Steady:
     def or_better(self, other: Steady, possible: npt.NDArray[np.bool_]) -> Steady:
         """Replace states by the states ``other``, where these complete more requests at the same batch.
 
-        Of two states with nearly equal throughput, the state with the lower TTFT is better. Batches ascend along the
+        If both have nearly equal throughput, the state with the lower TTFT is better. Batches ascend along the
         last axis. Replacement starts at the first batch with a better state. States at larger batches are also
         replaced, because a server would not change its schedule back.
         """
