@@ -118,7 +118,7 @@ def test_a_narrow_terminal_says_what_it_leaves_out(
     subject = (*SUBJECT, "--decode-only")
     printed = command(*subject).out
     assert "MFU %" not in printed.splitlines()[2]
-    end = "Add --why for assumptions and errors and --csv for these columns: MFU %, MBU %."
+    end = "Add --why for assumptions and errors and --csv for more columns ('MFU %', 'MBU %')."
     assert " ".join(printed.split()).endswith(end)
     assert command(*subject, "-o", "a.txt").code == 0
     assert "MBU %" in (tmp_path / "a.txt").read_text(encoding="utf-8")

@@ -143,7 +143,7 @@ def test_a_class_that_was_put_together_has_descriptions_only_of_what_it_is_made_
 
     made = create_model("Made", __base__=Written, more=(int, ...))
     fields = made.model_json_schema()["properties"]
-    assert fields["size"]["description"] == "How large it is."
+    assert fields["size"]["description"] == "Number of elements."
     assert "description" not in fields["plain"]
     assert "description" not in fields["more"]
 

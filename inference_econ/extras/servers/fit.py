@@ -404,9 +404,10 @@ def _unknown(problem: FitProblem, logs: Array, covariance: Array, meter: Meter) 
         elif problem.spreads[index] < 1e2 and learnt < _LEARNT:
             reasons.append("the measurements hardly determine it, so it stays near the base")
         elif problem.spreads[index] >= 1e2 and error > _KNOWN:
-            unknown = error > math.log(_MOST)
-            known = f"known to a factor of {math.exp(error):.3g} only"
-            reasons.append("the measurements do not depend on it" if unknown else known)
+            vague = error > math.log(_MOST)
+            reasons.append(
+                "the measurements do not depend on it" if vague else f"known to a factor of {math.exp(error):.3g} only"
+            )
         else:
             valley = covariance[:, index] / error
             rises = [

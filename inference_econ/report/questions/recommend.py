@@ -57,8 +57,7 @@ class RecommendationPage(AnswerPage[Recommendation]):
         if startable is not None:
             saved = max(1.0 - self.answer[0].dollars_per_hour / startable.dollars_per_hour, 0.0)
             notes.append(
-                f"Row 1 ignores engine limits. It costs {100 * saved:.0f}% less than the cheapest fleet that an "
-                "engine can start: "
+                f"Ignoring engine limits saves {100 * saved:.0f}%. The cheapest supported fleet has "
                 f"{choice_label(startable)}, ${startable.dollars_per_hour:,.2f}/hour."
             )
         if self.answer.bursts is not None:

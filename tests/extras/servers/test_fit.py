@@ -436,10 +436,10 @@ def test_chips_and_models_that_are_changed_were_not_measured(tmp_path: Path) -> 
     model, chip = catalog.model("llama_3_70b"), catalog.hardware("h100_sxm")
     assert unlike(Subject(model, chip, "int8"), mine) == {"traffic", "version"}
     fast = catalog.hardware("h100_sxm", changes=["hbm_bytes_per_second=30 TB/s"])
-    assert outside(Subject(model, fast, "int8"), mine) == ["the hardware is changed (hbm_bytes_per_second)"]
+    assert outside(Subject(model, fast, "int8"), mine) == ["the hardware has changed values (hbm_bytes_per_second)"]
     assert "hardware" in unlike(Subject(model, fast, "int8"), mine)
     other = catalog.model("llama_3_70b", changes=["vocab_size=1000"])
-    assert outside(Subject(other, chip, "int8"), mine) == ["the model is changed (vocab_size)"]
+    assert outside(Subject(other, chip, "int8"), mine) == ["the model has changed values (vocab_size)"]
     # No time depends on power.
     assert outside(Subject(model, catalog.hardware("h100_sxm", changes=["watts=1 kW"]), "int8"), mine) == []
 

@@ -40,7 +40,7 @@ def test_refusals_are_counted_and_are_no_errors(rows: list[Measurement]) -> None
     text = page([row, row], answers, "1.0", "2026-11-24")
     assert "| all | all | near | 2 | 0 | 2: 0.095, 0.095 |" in text
     assert "| vLLM | Hopper | careful | 2 | 1 |  |" in text
-    assert "| careful | 1 | no data |" in text
+    assert "| careful | 1 | `no data` |" in text
     # Rows that all predictors accept.
     assert text.count("| near | 1 | 0 | 1: 0.095, 0.095 |") == 2
 
