@@ -10,8 +10,8 @@ from collections.abc import Callable
 from mypy.plugin import FunctionContext, Plugin
 from mypy.types import Instance, Type, flatten_nested_unions, get_proper_types
 
-#: Packages whose texts come from users.
-_CHECKED = ("inference_econ", "cli")
+#: Packages whose texts come from users, and the module that reads integers.
+_CHECKED, _READER = ("inference_econ", "cli"), "inference_econ/inputs/units.py"
 
 
 class IntegersOfText(Plugin):
@@ -26,7 +26,8 @@ def _checked(context: FunctionContext) -> Type:
     """Report a call with an argument that may be a text."""
     kinds = flatten_nested_unions(context.arg_types[0] if context.arg_types else ())
     names = [kind.type.fullname for kind in get_proper_types(kinds) if isinstance(kind, Instance)]
-    if "builtins.str" in names and context.api.path.startswith(_CHECKED):
+    path = context.api.path
+    if "builtins.str" in names and path.startswith(_CHECKED) and path != _READER:
         context.api.fail("int() of text; use inference_econ.inputs.units.integer", context.context)
     return context.default_return_type
 

@@ -136,7 +136,7 @@ def integer(text: str) -> int:
     """
     if not _INTEGER.fullmatch(text):
         raise UnitError(f"{shortened(text)!r} is not an integer")
-    return int(text)  # type: ignore[misc]
+    return int(text)
 
 
 def real(text: str) -> float:
