@@ -38,8 +38,6 @@ _NOISE = re.compile(
 _MEMORY = re.compile(r"^(\d+)g(?:b|ib)?$")
 _UNIT = re.compile(r"(\d) (gi?b)\b")
 _FORM = re.compile(r"^sxm\d$")
-#: Lines of a file that an entry needs. The parser would take most of the time of a command for whole files.
-_OF_ENTRIES = re.compile(r"^(?:name|huggingface_id|weights|expert_weights): .+$", re.MULTILINE)
 
 #: Number formats, with the texts that stand for them in names. More specific texts come first.
 _FORMATS = (
@@ -297,10 +295,7 @@ def _entries(kind: Kind) -> dict[str, _Entry]:
     """Names and titles of all entries of a kind, by catalog name."""
     from inference_econ.inputs import _yaml
 
-    texts = {name: path.read_text(encoding="utf-8") for name, path in files(kind).items() if "/" not in name}
-    documents = {
-        name: _yaml.parse("\n".join(_OF_ENTRIES.findall(text)) or "{}", name).data for name, text in texts.items()
-    }
+    documents = {name: _yaml.read_yaml(path).data for name, path in files(kind).items() if "/" not in name}
     return {
         name: _Entry(
             str(data.get("name")),
