@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain, repeat
 from operator import itemgetter
 
 from inference_econ import inputs
@@ -49,10 +48,10 @@ def error_remarks(subjects: Iterable[Instances], quantities: Sequence[inputs.Qua
             grouped.setdefault(labels, []).append(text)
     for labels, reasons in widened.items():
         paragraphs.setdefault(labels, []).append(_widened(reasons))
-    everyone = _labels_of(shown, lambda _: [""]).get("", ())
+    everyone = tuple(dict.fromkeys(instances.label for instances in shown))
     return [
-        text if labels == everyone else f"{', '.join(labels)}: {text}"
-        for labels, text in ((labels, " ".join(texts)) for labels, texts in paragraphs.items())
+        ("" if labels == everyone else f"{', '.join(labels)}: ") + " ".join(sentences)
+        for labels, sentences in paragraphs.items()
     ]
 
 
@@ -126,8 +125,9 @@ def newer_release(instances: Instances) -> list[str]:
 
 def _widened(reasons: Iterable[str]) -> str:
     """Sentences on wider intervals, one for each reason."""
-    starts = chain(["Intervals are wider"], repeat("Intervals are also wider"))
-    return " ".join(f"{start}, because {reason}." for start, reason in zip(starts, reasons, strict=False))
+    return " ".join(
+        f"Intervals are {'also ' if index else ''}wider, because {reason}." for index, reason in enumerate(reasons)
+    )
 
 
 def misfits(instances: Instances) -> list[str]:

@@ -306,14 +306,13 @@ def published_groups(model: ModelSpec, hardware: HardwareSpec) -> frozenset[tupl
     engines = [path.stem for path in sorted((catalog.folder("engines") / "recipes").glob("*.yaml"))]
     recipes = [recipe for engine in engines for recipe in _recipes(engine).recipes if recipe.is_on(hardware)]
     own = [recipe for recipe in recipes if recipe.pools and catalog.is_one_of(model, recipe.models)]
-    sized = [
-        (pools.shape, readers * pools.prefill.chips + writers * pools.decode.chips)
+    return frozenset(
+        pools.shape
         for recipe in own or recipes
         for pools in recipe.pools
         for readers, writers in pools.workers
-    ]
-    kept = [shape for shape, chips in sized if own or chips <= hardware.link_domain]
-    return frozenset(kept)
+        if own or readers * pools.prefill.chips + writers * pools.decode.chips <= hardware.link_domain
+    )
 
 
 def practice_of(
