@@ -42,7 +42,7 @@ EXCEPTIONS: Mapping[str, str] = {
     "host": "Steps with prompts of up to `captured_tokens` tokens are launched as a few graphs, and longer ones "
     "kernel by kernel. Their tokens per second are compared without launch time.",
     "experts": "On GPUs without measured expert kernels, a dense product of all tokens with all experts in use bounds "
-    "the time (`dense_bound`). Its time per token grows with the number of experts in use. Tokens per second are "
+    "the time (`dense_bound`). The time per token grows with the number of experts in use. Tokens per second are "
     "compared without this bound.",
 }
 

@@ -1,4 +1,4 @@
-"""An engine instance that is ready to launch: its limits, command line and configuration file."""
+"""Limits, command line and configuration file of an engine instance."""
 
 from __future__ import annotations
 
