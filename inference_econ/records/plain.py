@@ -111,8 +111,8 @@ def _finite(value: object) -> object:
     return value + 0.0
 
 
-def json_text(record: object) -> str:
-    """Convert plain data to JSON text without negative zeros.
+def json_text(record: object, indent: int | None = 2) -> str:
+    """Convert plain data to JSON text without negative zeros; without an indent in one line, which is faster.
 
     Raises
     ------
@@ -120,6 +120,6 @@ def json_text(record: object) -> str:
         If a number is infinite or NaN.
     """
     try:
-        return json.dumps(without_signed_zeros(record), indent=2, allow_nan=False) + "\n"
+        return json.dumps(without_signed_zeros(record), indent=indent, allow_nan=False) + "\n"
     except ValueError as error:
         raise OverflowError(_INFINITE) from error

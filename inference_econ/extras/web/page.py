@@ -238,7 +238,8 @@ def text(question: str, fields: Fields, answer: Answer) -> str:
             "charts": specifications,
             "series": [_series(row, fields) for row in record.get("series", [])] if question == "compare" else [],
             "runs": _runs(record["rows"]) if question == "validate" else [],
-        }
+        },
+        indent=None,
     )
 
 
