@@ -18,11 +18,12 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 from rich.console import Console
@@ -32,6 +33,7 @@ from inference_econ.answers.deployments.most_traffic import most_traffic
 from inference_econ.answers.deployments.recommend import recommend
 from inference_econ.answers.deployments.serving_frontier import service_frontier
 from inference_econ.answers.deployments.serving_options import Candidate
+from inference_econ.answers.disaggregated import steady
 from inference_econ.answers.disaggregated.load import decoder, pools_under_load
 from inference_econ.answers.slo import FILLED, Targets
 from inference_econ.errors import InputError, NothingFitsError
@@ -391,6 +393,15 @@ def _of_one_engine(common: Options, chance: random.Random) -> Query:
     return Query(common)
 
 
+@contextmanager
+def cheapest_groups() -> Iterator[None]:
+    """Let frontiers use the cheapest disaggregated groups, instead of the smallest ones within 10%."""
+    steady._groups.cache_clear()
+    with patch.object(steady, "SIMPLER", 0.0):
+        yield
+    steady._groups.cache_clear()
+
+
 class State:
     """Results of all runs: number of the next setup, comparisons by relation, and relations violated by each setup."""
 
@@ -403,7 +414,7 @@ class State:
     def compare(self, number: int) -> None:
         """Compare one random setup, print its violations, and save all counts."""
         again, violated = number < self.next, []
-        with catalog.uncopied():
+        with catalog.uncopied(), cheapest_groups():
             found = list(orders(SEED, number))
         for order in found:
             self.tried[order.relation] += not again
