@@ -68,7 +68,7 @@ ENGINES = ("vllm", "sglang", "trtllm")
 #: Speeds of a frontier that are compared, and better inputs of each setup [1].
 _SPEEDS, _INPUTS = 5, 4
 #: Request rate at which rounding to replicas hardly matters [1/s].
-_MANY = 1e5
+_MANY = 1e6
 #: Fields of GPUs with a good direction.
 FIELDS = tuple(name for name, field in HardwareSpec.model_fields.items() if HIGH_IS_GOOD in field.metadata)
 #: Options that are not drawn: fields of GPUs, inputs of decode steps (benchmarks/comparisons.py), and host memory.
