@@ -12,7 +12,6 @@ from inference_econ.errors import InputError
 from inference_econ.records import saved
 from inference_econ.records.files import check_ending
 from inference_econ.records.plain import json_text
-from inference_econ.report import saved_services
 from inference_econ.requests import COMMANDS, Invocation, Request, subject, tables
 
 if TYPE_CHECKING:
@@ -85,8 +84,8 @@ def _deployment(request: Request, saved: ie.SavedAnswer, engine: _Engine) -> Lau
         raise InputError(f"{which} of {saved.origin} {of_what}; name one with --to", option="to")
     plan.check_engine(engines, to, f"{which} of {saved.origin}")
     runner = plan.engine(to, engine.version, engine.image)
-    parts = saved_services.parts(saved, deployment)
-    speculation = saved_services.asked_speculation(saved, deployment)
+    parts = report.deployment_reader.parts(saved, deployment)
+    speculation = report.deployment_reader.asked_speculation(saved, deployment)
     if engine.draft_model_id is not None and (speculation is None or speculation.proposer not in ("eagle", "draft")):
         raise InputError(
             "--draft-model-id names an EAGLE head or a draft model, but the result uses neither; use --eagle or "
@@ -121,7 +120,7 @@ def _saved(request: Request, answer: str, to: str | None) -> ie.SavedAnswer:
         If a file and options are both given, or neither gives a valid result.
     """
     if answer.endswith(".json") and not request.hardware:
-        saved_services.check_alone(request, answer, _WRITING)
+        report.deployment_reader.check_alone(request, answer, _WRITING)
         return report.deployment_reader.read(answer)
     if saved.is_answer(answer):
         raise InputError(f"{request.hardware} contradicts {answer}, which has settled it; leave it out")
@@ -131,7 +130,7 @@ def _saved(request: Request, answer: str, to: str | None) -> ie.SavedAnswer:
             "inference-econ launch llama_3_70b h100_sxm",
             option="hardware",
         )
-    return _recommended(saved_services.of_model(request, answer), to)
+    return _recommended(report.deployment_reader.of_model(request, answer), to)
 
 
 def _recommended(request: Request, to: str | None) -> ie.SavedAnswer:

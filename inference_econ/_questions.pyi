@@ -16,7 +16,7 @@ from inference_econ.answers.deployments.serving_options import Arrangement
 from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.deployments.serving_options import Pooling
 from inference_econ.answers.deployments.serving_options import Proposer
-from inference_econ.answers.estimate import DeploymentEstimate
+from inference_econ.answers.load import DeploymentEstimate
 from inference_econ.answers.explain import Explanation
 from inference_econ.answers.fits import Fits
 from inference_econ.answers.load import LoadCurve

@@ -139,11 +139,6 @@ class Assessment(Shown):
         """Gaps between the measured point and each frontier, by the name of the frontier in records."""
         return {"any_size": self.anywhere, "same_size": self.same_size, "ideal": self.ideal}
 
-    @property
-    def setups(self) -> Sequence[Setup]:
-        """Setup of the measured point, as a list."""
-        return [self.setup]
-
     def record(self) -> dict[str, object]:
         """Return the comparison with each frontier, and the parts of the step, as plain data."""
         gaps = self.gaps

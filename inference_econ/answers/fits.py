@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from inference_econ._answer import Shown
-from inference_econ.answers.deployments.service_record import layout_of
+from inference_econ.answers.deployments.deployment import layout_of
 from inference_econ.answers.layout_services import offer
 from inference_econ.engine import Setup, Space, attention_groups, for_engine, has_recipes, memory, needed_memory, node
 from inference_econ.errors import InputError, NothingFitsError

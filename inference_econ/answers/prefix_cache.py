@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from inference_econ._answer import Shown
 from inference_econ._types import Array
-from inference_econ.answers.deployments.service_record import layout_of
+from inference_econ.answers.deployments.deployment import layout_of
 from inference_econ.answers.layout_services import offer
-from inference_econ.answers.slo import FILLED, Targets, promised_rates
-from inference_econ.engine import Instances, Setup, Space, bounds, kv_bytes_per_sequence, layout_keys, request_seconds
+from inference_econ.answers.slo import FILLED, Targets, instances_of, promised_rates
+from inference_econ.engine import Instances, Setup, Space, bounds, kv_bytes_per_sequence, request_seconds
 from inference_econ.errors import InputError
 from inference_econ.formulas import money, prefix_cache, routing
 from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, HBM, Requests, TierSpec, catalog
@@ -284,10 +284,7 @@ class Offloading(Shown):
 
     def subjects(self) -> tuple[Instances]:
         """Return the instance on which the prefix is recomputed."""
-        service, requests = self.service, self.service.requests
-        layouts = layout_keys(service.plans, service.setup.assumptions.layout)
-        sizes = [float(service.accelerators)]
-        return (Instances(service.setup, sizes, (), requests.isl.mean, requests.osl.mean, layouts=layouts),)
+        return (instances_of(self.service),)
 
     @property
     def keeping_seconds(self) -> float:

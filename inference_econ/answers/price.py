@@ -11,9 +11,15 @@ import numpy as np
 
 from inference_econ._answer import Shown
 from inference_econ._types import Array, Progress
-from inference_econ.answers.deployments.deployment import Deployment, Margin
+from inference_econ.answers.deployments.deployment import (
+    Deployment,
+    Margin,
+    SelectionRule,
+    bounded_load,
+    pick_record,
+    service_record,
+)
 from inference_econ.answers.deployments.recommend import as_candidates, natural_rate, recommend
-from inference_econ.answers.deployments.service_record import SelectionRule, bounded_load, pick_record, service_record
 from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.disaggregated.load import PooledFleet
 from inference_econ.answers.slo import FILLED, Targets, chances_record, promised_rates
@@ -455,8 +461,23 @@ def price(
     candidates = as_candidates(offers)
     arrival_scv = arrivals_of(candidates[0].services.requests, arrival_scv).scv
 
+    both = [candidate for candidate in candidates if candidate.pools is None]
+
     def priced(promised: Targets) -> Sheet:
-        bill = _priced(candidates, requests_per_second, promised, replicas, arrival_scv, filled, margin, progress)
+        """Token costs of the cheapest deployment that meets some SLOs."""
+        rate = requests_per_second
+        if rate is None:
+            alike = (both if replicas else candidates) or candidates
+            rate = (replicas or 1) * natural_rate(alike, promised, filled)
+        if replicas is not None:
+            return replace(_of_replicas(both, rate, promised, int(replicas), arrival_scv), targets=promised)
+        found = recommend(candidates, rate, promised, arrival_scv=arrival_scv, most=1, margin=margin, progress=progress)
+        first = found[0]
+        bill = (
+            sheet(first.service, rate, replicas=first.replicas, load=first.load)
+            if first.fleet is None
+            else fleet_sheet(first.fleet)
+        )
         return replace(bill, targets=promised)
 
     if targets is not None:
@@ -473,53 +494,27 @@ def price(
     return replace(cheapest, usual=usual, pick=SelectionRule(rule, sum(map(len, candidates))))
 
 
-def _priced(
-    candidates: Sequence[Candidate],
-    rate: float | None,
-    targets: Targets,
-    replicas: int | None,
-    arrival_scv: float,
-    filled: float,
-    margin: Margin,
-    progress: Progress | None,
+def _of_replicas(
+    candidates: Sequence[Candidate], rate: float, targets: Targets, replicas: int, arrival_scv: float
 ) -> Sheet:
-    """Compute the token costs of the cheapest deployment; see :func:`price`."""
-    both = [candidate.services for candidate in candidates if candidate.pools is None]
-    if rate is None:
-        alike = [candidate for candidate in candidates if candidate.pools is None] if replicas else candidates
-        rate = (replicas or 1) * natural_rate(alike or candidates, targets, filled)
-    if replicas is None:
-        first = recommend(candidates, rate, targets, arrival_scv=arrival_scv, most=1, margin=margin, progress=progress)[
-            0
-        ]
-        if first.fleet is not None:
-            return fleet_sheet(first.fleet)
-        return sheet(first.service, rate, replicas=first.replicas, load=first.load)
-    if not both:
+    """Compute the token costs of the cheapest fleet with a given number of aggregated instances."""
+    if not candidates:
         raise InputError(
             f"replicas: {replicas:g} replicas can be set for aggregated instances only, but only disaggregated pools "
             "are candidates; remove replicas"
         )
     # Select the fleet with the highest throughput among the cheapest fleets that sustain the load. If no fleet sustains
     # the load, select among all fleets.
-    rates, bills = (
-        np.concatenate(values)
-        for values in (
-            [promised_rates(layouts, targets) for layouts in both],
-            [layouts.setup.dollars_per_hour(replicas, layouts.plans.accelerators) for layouts in both],
-        )
-    )
+    both = [candidate.services for candidate in candidates]
+    rates = np.concatenate([promised_rates(layouts, targets) for layouts in both])
+    bills = np.concatenate([layouts.setup.dollars_per_hour(replicas, layouts.plans.accelerators) for layouts in both])
     enough = replicas * rates > rate
     smallest = enough & (bills == bills[enough].min()) if enough.any() else bills > 0
     index = int(np.argmax(np.where(smallest, rates, -1.0)))
     layouts, row = [(layouts, row) for layouts in both for row in range(len(layouts))][index]
     service = layouts.service(row)
-    return sheet(
-        service,
-        rate,
-        replicas=int(replicas),
-        load=simulate_where_needed(service, arrivals_of(service.requests, arrival_scv))(rate / replicas, int(replicas)),
-    )
+    play = simulate_where_needed(service, arrivals_of(service.requests, arrival_scv))
+    return sheet(service, rate, replicas=replicas, load=play(rate / replicas, replicas))
 
 
 def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[str, object]:

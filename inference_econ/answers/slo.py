@@ -73,24 +73,27 @@ def margins(layouts: Services | Service, confidence: float, promised: Collection
     InputError
         If the confidence is out of range, or the error of a latency with an SLO is unknown.
     """
-    every = instances_of(layouts)
+    every, setup = instances_of(layouts), layouts.setup
     keys = list(zip(every.accelerators, every.layouts, strict=True))
     by_key = {key: every._replace(accelerators=[key[0]], layouts=[key[1]]) for key in keys}
 
     def of(quantity: Quantity, unknown: str = "") -> Array:
-        margins_of = {key: margin_of(instances, quantity, confidence) for key, instances in by_key.items()}
+        margins_of = {
+            key: margin(setup.assumptions, quantity, confidence, bounds.subjects_of(instances))
+            for key, instances in by_key.items()
+        }
         if unknown and None in margins_of.values():
-            raise InputError(_unknown(layouts.setup, unknown))
+            raise InputError(
+                f"confidence: nobody knows how far off {setup.assumptions.name} is on {setup.hardware.name}, as it was "
+                f"fitted to no measured {unknown}; leave --confidence out, take a fitted profile (--assumptions "
+                "profiles/servers; a what-if of assumptions makes it unfitted), or fit one to measurements: "
+                "inference-econ calibrate --help"
+            )
         return np.array([margins_of[key] or 1.0 for key in keys])
 
     ones = np.ones(len(keys))
     ttft, tpot, e2e = (of(*about) if name in promised else ones for name, about in _PROMISED.items())
     return Margins(ttft, tpot, e2e, of("throughput"))
-
-
-def margin_of(instances: Instances, quantity: Quantity, confidence: float) -> float | None:
-    """Safety margin of the instance that differs most from measured servers [1]; None without an error estimate."""
-    return margin(instances.setup.assumptions, quantity, confidence, bounds.subjects_of(instances))
 
 
 def instances_of(layouts: Services | Service) -> Instances:
@@ -103,14 +106,6 @@ def instances_of(layouts: Services | Service) -> Instances:
         osl=requests.osl.mean,
         speculates=layouts.speculation is not None,
         layouts=layout_keys(layouts.plans, layouts.setup.assumptions.layout),
-    )
-
-
-def _unknown(setup: Setup, what: str) -> str:
-    return (
-        f"confidence: nobody knows how far off {setup.assumptions.name} is on {setup.hardware.name}, as it was fitted "
-        f"to no measured {what}; leave --confidence out, take a fitted profile (--assumptions profiles/servers; a "
-        "what-if of assumptions makes it unfitted), or fit one to measurements: inference-econ calibrate --help"
     )
 
 

@@ -19,8 +19,8 @@ from inference_econ.formulas import money, pareto
 from inference_econ.inputs.options import rows
 from inference_econ.records.texts import ENGINE_NAMES, amount
 from inference_econ.report.charts.plot import Band, Plot, PlotSeries
-from inference_econ.report.error_notes import assumptions_label
 from inference_econ.report.fields import Field, field
+from inference_econ.report.notes import assumptions_label
 from inference_econ.search import Choosable, Frontier, Metric
 
 #: Function that finds measured servers similar to a line of a chart.

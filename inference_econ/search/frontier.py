@@ -422,11 +422,6 @@ class Frontier(Shown, Choosable[Point]):
     traffic: Traffic | None = None
     saving: Saving | None = None
 
-    @property
-    def setups(self) -> Sequence[Setup]:
-        """Setup of the preferred point."""
-        return [self.setup]
-
     def __len__(self) -> int:
         return self.seconds.size
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 import inference_econ as ie
 from inference_econ.answers.deployments.deployment import Deployment
-from inference_econ.answers.deployments.most_traffic import most_traffic
-from inference_econ.answers.deployments.recommend import _worthwhile, fleets, recommend
+from inference_econ.answers.deployments.recommend import _worthwhile, fleets, most_traffic, recommend
 from inference_econ.answers.deployments.serving_frontier import service_frontier
 from inference_econ.answers.deployments.serving_options import Arrangement, Candidate, market
 from inference_econ.answers.price import KINDS, price

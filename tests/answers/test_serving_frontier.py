@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inference_econ as ie
-from inference_econ.answers.deployments.service_record import under_load
+from inference_econ.answers.deployments.deployment import under_load
 from inference_econ.answers.deployments.serving_frontier import PROMPTS, ServiceFrontier, service_frontier, token_parts
 from inference_econ.answers.deployments.serving_options import Candidate, market
 from inference_econ.answers.slo import interval_scale

@@ -15,7 +15,7 @@ import numpy as np
 from inference_econ._types import Progress
 from inference_econ.answers.capacity import fewest, fewest_near
 from inference_econ.answers.deployments.deployment import Deployment
-from inference_econ.answers.simplest import SIMPLER, complexity, is_plain, worth_their_complexity
+from inference_econ.answers.simplest import complexity, cost_limit, is_plain, worth_their_complexity
 from inference_econ.answers.slo import Targets, least_chance, nothing_kept, promised_rates
 from inference_econ.errors import NothingFitsError
 from inference_econ.serving import (
@@ -115,14 +115,9 @@ def cheapest(
             progress(number / len(bounds), f"{len(bounds)} layouts")
         layouts = offers[which]
         key = which, int(layouts.plans.accelerators[index]), plain
-        level = int(levels[which][index])
         same = [choice for (rival, *_), choice in kept.items() if chips[rival] == chips[which]]
-        rivals = sorted(worth_their_complexity(same, bill), key=bill)
-        limit = bill(rivals[most_each - 1]) if len(rivals) >= most_each else math.inf
-        if plain and most_each > 1:
-            limit = max(limit, min((bill(choice) for choice in rivals if choice.is_plain), default=math.inf))
-        simpler = (bill(choice) / (1.0 + SIMPLER) for choice in same if choice.complexity < level)
-        limit = min(limit, kept[key].dollars_per_hour if key in kept else math.inf, *simpler)
+        limit = cost_limit(same, bill, int(levels[which][index]), plain=plain, most=most_each)
+        limit = min(limit, kept[key].dollars_per_hour) if key in kept else limit
         if bound > limit:
             continue
         service = layouts.service(index)

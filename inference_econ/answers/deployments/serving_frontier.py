@@ -172,10 +172,8 @@ class _ServiceStates:
         Candidate deployments: engines with their recipes, aggregated or disaggregated.
     which, rows, states : ndarray of int
         For each point: index of the candidate, index of the layout in the candidate, and index of the batch.
-    tokens_per_second : ndarray
-        Output speed of one user, 1 / TPOT [tokens/s]. The TPOT includes prefill of other requests.
     ttft_seconds, tpot_seconds : ndarray
-        Mean latencies without a queue [s].
+        Mean latencies without a queue [s]. The TPOT includes prefill of other requests.
     requests_per_second, accelerators, concurrency, batch : ndarray
         Values of one instance or prefill/decode group: completed requests [1/s], number of GPUs [1], concurrent
         requests [1], and decode batch [1].
@@ -189,7 +187,6 @@ class _ServiceStates:
     which: Indices
     rows: Indices
     states: Indices
-    tokens_per_second: Array
     ttft_seconds: Array
     tpot_seconds: Array
     requests_per_second: Array
@@ -201,6 +198,11 @@ class _ServiceStates:
 
     def __len__(self) -> int:
         return self.batch.size
+
+    @property
+    def tokens_per_second(self) -> Array:
+        """Output speed of one user, 1 / TPOT [tokens/s]."""
+        return 1.0 / self.tpot_seconds
 
     def candidate(self, index: int) -> Candidate:
         """Return the candidate deployment of a point."""
@@ -662,10 +664,8 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         rate, chips, flight = rate * whole, chips * whole, flight * whole
         waits = _between(candidate.ttft_seconds(*at), share)
         which, rows, states = (np.array([value]) for value in (least.number, row, column + 1))
-        alone = ServiceFrontier(
-            self.candidates, which, rows, states, 1.0 / tpot, waits, tpot, rate, chips, flight, batch, self.promises
-        )
-        return alone.point(0)
+        state = StateMetrics(tpot, rate, chips, flight, batch)
+        return ServiceFrontier(self.candidates, which, rows, states, waits, *state, self.promises).point(0)
 
     def fastest_at(self, dollars: float) -> ServicePoint | None:
         """Find the fastest service that costs at most a given amount. Values between two batches are interpolated.
@@ -871,13 +871,9 @@ def service_frontier(
     for number in np.unique(which).tolist():
         mine = which == number
         waits[mine] = candidates[number].ttft_seconds(rows[mine], columns[mine])
-    states = [
-        StateMetrics(*(values[row, column] for values in candidates[number].metrics)) for number, row, column in best
-    ]
-    tpot, rate, chips, flight, batch = (np.array(column) for column in zip(*states, strict=True))
-    return ServiceFrontier(
-        tuple(candidates), which, rows, columns, 1.0 / tpot, waits, tpot, rate, chips, flight, batch, promised
-    )
+    values = [[column[row, state] for column in candidates[number].metrics] for number, row, state in best]
+    states = StateMetrics(*map(np.array, zip(*values, strict=True)))
+    return ServiceFrontier(tuple(candidates), which, rows, columns, waits, *states, promised)
 
 
 def _undominated(candidates: Sequence[Candidate], kept: Sequence[Mask]) -> list[tuple[int, int, int]]:

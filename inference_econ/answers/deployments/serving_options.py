@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from inference_econ._types import Array, Indices
 from inference_econ.answers.deployments.power import instance_watts
+from inference_econ.answers.disaggregated.load import SteadyPools
 from inference_econ.answers.disaggregated.pools import no_groups, pools
-from inference_econ.answers.disaggregated.steady import SteadyPools
 from inference_econ.answers.layout_services import offer, with_slots
 from inference_econ.answers.simplest import complexity
 from inference_econ.answers.slo import NAMES, Targets, kept_states

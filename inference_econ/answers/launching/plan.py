@@ -9,14 +9,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from inference_econ.answers.launching.arguments import InstanceRun, written
 from inference_econ.answers.launching.instance import (
     Instance,
     InstanceLimits,
+    InstanceRun,
     LaunchEngine,
     Role,
     Weights,
     words,
+    written,
 )
 from inference_econ.engine import Speculation, rounds
 from inference_econ.errors import InputError

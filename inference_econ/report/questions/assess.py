@@ -11,9 +11,9 @@ from inference_econ.engine import Setup, error_spread
 from inference_econ.records.texts import PART_NAMES, amount, chips_label, dollars, layout_label, size
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries
-from inference_econ.report.headings import frontiers_title, subject_label
+from inference_econ.report.headings import frontiers_title
 from inference_econ.report.notes import doubts, grounds
-from inference_econ.report.page import AnswerPage, Block, Headline, Pieces, Table
+from inference_econ.report.page import AnswerPage, Block, Headline, Table
 from inference_econ.report.service import with_engines
 
 #: Smallest reported share of the measured time per token [1].
@@ -66,19 +66,6 @@ class AssessmentPage(AnswerPage[Assessment]):
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Chart of the frontiers and the measured point."""
         return {"assessment": charts.line_chart(assessment_chart(self.answer))}
-
-    def question(self) -> str:
-        """Question that the page answers: whether the measured speed is good, and what limits it."""
-        measured = self.answer.measured
-        return (
-            f"Is {measured.tokens_per_second_per_user:g} tokens/s per user of {subject_label(self.answer.setup)} on "
-            f"{chips_label(measured.accelerators)} good or bad, and what limits it?"
-        )
-
-    def conclusion(self) -> Pieces:
-        """Sentences that compare the measured point with its prediction and with other deployments."""
-        predicted, others, _ = verdict(self.answer)
-        return (f"{predicted} {others}",)
 
 
 def _gaps(assessment: Assessment, profile: str = "") -> dict[str, Gap]:
