@@ -121,7 +121,7 @@ def shown_kind(name: str) -> str:
     InputError
         If no kind has an entry of that name, or several kinds have one.
     """
-    found = [word for word, kind in _SHOWN.items() if _has(kind, name)]
+    found = [word for word, kind in _SHOWN.items() if _meant(kind, name) is not None]
     if len(found) == 1:
         return found[0]
     kinds = ", ".join((*found,) if found else (*_SHOWN, "field", "schema"))
@@ -129,13 +129,12 @@ def shown_kind(name: str) -> str:
     raise InputError(f"show {name}: {problem}; name the kind, one of {kinds}: inference-econ show KIND {name}")
 
 
-def _has(kind: Kind, name: str) -> bool:
-    """Check whether the catalog has an entry of one kind; any spelling of its name is accepted."""
+def _meant(kind: Kind, name: str) -> str | None:
+    """Name of the catalog entry that a text in any spelling means; None if there is no such entry."""
     try:
-        catalog.meaning(kind, name)
+        return catalog.meaning(kind, name).name
     except UnknownNameError:
-        return False
-    return True
+        return None
 
 
 def show_schema(kind: str, page: bool, path: str | None) -> str:
@@ -237,28 +236,19 @@ def _config(path: str) -> Path:
     """
     if not inputs.huggingface.is_identity(path) or Path(path).exists():
         return Path(path)
-    cache = _cache()
+    # The hub's environment variables name the folder of the cache.
+    home = Path(os.environ.get("HF_HOME") or inputs.user_folder("XDG_CACHE_HOME", ".cache") / "huggingface")
+    cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub").expanduser()
     config = inputs.huggingface.cached_config(path, cache)
     if config is None:
+        known = _meant("models", path)
+        listed = "" if known is None else f" (the catalogue has {known}, which needs no import)"
         raise InputError(
-            f"{path}: no such file, and {cache} has no config.json of a model with that id{_in_catalogue(path)}; give "
+            f"{path}: no such file, and {cache} has no config.json of a model with that id{listed}; give "
             f"the config.json that is published with its weights, or fetch it into the cache: hf download {path} "
             "config.json"
         )
     return config
-
-
-def _cache() -> Path:
-    """Folder of the Hugging Face cache, from the hub's environment variables."""
-    home = Path(os.environ.get("HF_HOME") or inputs.user_folder("XDG_CACHE_HOME", ".cache") / "huggingface")
-    return Path(os.environ.get("HF_HUB_CACHE") or home / "hub").expanduser()
-
-
-def _in_catalogue(identity: str) -> str:
-    try:
-        return f" (the catalogue has {inputs.catalog.meaning('models', identity).name}, which needs no import)"
-    except UnknownNameError:
-        return ""
 
 
 def run(request: Request, name: str) -> Shown:

@@ -277,7 +277,14 @@ def assess_service(
     measured_layout = offer(setup, requests, Space(pins))
     served, chips = measured_layout.setup, observed.instance_accelerators
     flight = _flight(measured_layout, observed)
-    measured = _operating_point(served, requests, observed, flight)
+    instances, rate = observed.instances, flight.requests_per_second * observed.instances
+    throughput, useful = rate * requests.osl.mean, rate * useful_seconds(served, requests) / observed.accelerators
+    price = served.dollars_per_accelerator_hour
+    dollars = float(money.dollars_per_million_tokens(observed.accelerators, 1.0, throughput, price))
+    concurrency = flight.concurrency * instances
+    measured = OperatingPoint(
+        observed.accelerators, observed.tokens_per_second, concurrency, throughput, useful, dollars, instances
+    )
     subject = asked_subject(served, requests.isl.mean, requests.osl.mean, float(chips), flight.concurrency)
 
     def against(share: float, offers: Sequence[Candidate]) -> Gap:
@@ -297,7 +304,12 @@ def assess_service(
     parts = compared_parts(flight.predicted.parts, best[0].parts, measured.seconds - flight.predicted.tpot_seconds)
     if progress is not None:
         progress(1.0, "done")
-    shortage = _shortage(served, flight)
+    shortage = None
+    if flight.concurrency > flight.slots * (1.0 + ROUNDING):
+        # The measured concurrent requests do not all fit in the predicted layout.
+        plans = replace(flight.predicted.plans, batch=np.array([flight.concurrency]))
+        weights, cache, available = served.memory(plans).of_one_plan()
+        shortage = Shortage(flight.concurrency, weights + cache, available, flight.slots)
     gaps, count = (anywhere, same_size, ideal), len(measured_layout)
     return Assessment(
         served, requests, measured, *gaps, flight.predicted, count, parts, shortage, observed.ttft_seconds
@@ -399,25 +411,6 @@ def _check(observed: Observation, concurrency: float) -> None:
     )
 
 
-def _operating_point(setup: Setup, requests: Requests, observed: Observation, flight: _Flight) -> OperatingPoint:
-    chips, instances = observed.accelerators, observed.instances
-    rate = flight.requests_per_second * instances
-    throughput = rate * requests.osl.mean
-    dollars = money.dollars_per_million_tokens(chips, 1.0, throughput, setup.dollars_per_accelerator_hour)
-    useful = rate * useful_seconds(setup, requests) / chips
-    batch = flight.concurrency * instances
-    return OperatingPoint(chips, observed.tokens_per_second, batch, throughput, useful, float(dollars), instances)
-
-
-def _shortage(setup: Setup, flight: _Flight) -> Shortage | None:
-    """Missing memory, if the measured concurrent requests do not all fit in the predicted layout; else None."""
-    if flight.concurrency <= flight.slots * (1.0 + ROUNDING):
-        return None
-    plans = replace(flight.predicted.plans, batch=np.array([flight.concurrency]))
-    weights, cache, available = setup.memory(plans).of_one_plan()
-    return Shortage(flight.concurrency, weights + cache, available, flight.slots)
-
-
 def assess(
     setup: Setup,
     traffic: Traffic | Requests,
@@ -505,7 +498,7 @@ def _assess_steps(
     try:
         predicted = compute(setup, grid).fastest()
     except NothingFitsError:
-        shortage = _shortage_assess(setup, grid, measured.instance_batch)
+        shortage = _shortage(setup, grid, measured.instance_batch)
     else:
         single = np.ones(1)
         same = Plans.of(single * predicted.accelerators, single * predicted.batch, single)
@@ -527,7 +520,7 @@ def _batches(measured: OperatingPoint, pins: Pins) -> Array:
     return np.unique([np.ceil(measured.instance_batch / number - ROUNDING) * number for number in groups])
 
 
-def _shortage_assess(setup: Setup, grid: InstanceGrid, batch: float) -> Shortage:
+def _shortage(setup: Setup, grid: InstanceGrid, batch: float) -> Shortage:
     """Missing memory of the infeasible layout that needs the least additional memory."""
     lacking = []
     for some in candidates(setup, grid):

@@ -41,6 +41,7 @@ from inference_econ.formulas import money, roofline
 from inference_econ.inputs import BYTES_PER_ELEMENT, DEFAULT_ISL, DEFAULT_OSL, Quantity, TensorLayout, Traffic
 from inference_econ.records.deviations import calibration_record
 from inference_econ.records.facts import HEAD, facts
+from inference_econ.records.plain import attributes
 from inference_econ.search import no_room
 
 #: Largest accepted degree and batch [1].
@@ -158,6 +159,8 @@ class Explanation(Shown):
         costs, (instances,) = self.costs, self.subjects()
         weights, cache, available = self.memory.of_one_plan()
         units = dict.fromkeys(row.unit for row in self.operators)
+        # Energy of all GPUs; None without power data.
+        joules = None if self.joules is None else self.accelerators * self.joules
         record = {
             **facts(
                 self.setup,
@@ -168,8 +171,7 @@ class Explanation(Shown):
             "prompt": self.prompt,
             "layout": dict(self.layout),
             "step_seconds": float(np.ravel(costs.seconds)[0]),
-            "step_seconds_in_machines": self.in_machines_seconds,
-            "step_seconds_beside": self.beside_seconds,
+            **attributes(self, "step_seconds_in_machines=in_machines_seconds step_seconds_beside=beside_seconds"),
             "step_seconds_uncapped": self.uncapped_seconds,
             "seconds_by_part": seconds_by_part(costs),
             "busy_seconds": {name: float(np.ravel(value)[0]) for name, value in costs.busy.items()},
@@ -179,12 +181,14 @@ class Explanation(Shown):
             f"dollars_per_million_{'output' if self.prompt is None else 'input'}_tokens": self.dollars,
             "ridge_flop_per_byte": {unit: ridge(self.setup, unit) for unit in units},
             "mfu": self.mfu,
-            **_energy_record(self),
+            "board_watts": joules and joules / self.seconds,
+            "step_joules": self.joules,
+            "idle_joules": self.idle_joules,
+            "joules_per_token": joules and joules / (self.batch * (self.prompt or 1.0)),
             "weight_bytes": weights,
             "kv_bytes": cache,
             "available_bytes": available,
-            "streamed_bytes": self.streamed_bytes,
-            "paged_bytes": self.paged_bytes,
+            **attributes(self, "streamed_bytes paged_bytes"),
             "workspace_bytes": float(np.ravel(self.memory.workspace_bytes)[0]),
             "bytes_per_accelerator": dict(self.held),
         }
@@ -469,8 +473,7 @@ def operator_records(explanation: Explanation) -> list[dict[str, Any]]:
         {
             **asdict(row),
             "flop_per_byte": row.flop / row.moved_bytes if row.moved_bytes else None,
-            "seconds": row.seconds,
-            "bound": row.bound,
+            **attributes(row, "seconds bound"),
         }
         for row in explanation.operators
     ]
@@ -479,19 +482,6 @@ def operator_records(explanation: Explanation) -> list[dict[str, Any]]:
 def ridge(setup: Setup, unit: str) -> float:
     """Arithmetic intensity at which compute and memory take the same time at peak rates [FLOP/B]."""
     return setup.peaks[unit] / setup.hardware.hbm_bytes_per_second
-
-
-def _energy_record(explanation: Explanation) -> dict[str, float | None]:
-    """Return the energy and power of a step as plain data; the values are None without power data."""
-    joules, tokens = explanation.joules, explanation.batch * (explanation.prompt or 1.0)
-    if joules is None:
-        return dict.fromkeys(("board_watts", "step_joules", "idle_joules", "joules_per_token"))
-    return {
-        "board_watts": explanation.accelerators * joules / explanation.seconds,
-        "step_joules": joules,
-        "idle_joules": explanation.idle_joules,
-        "joules_per_token": explanation.accelerators * joules / tokens,
-    }
 
 
 #: Variable of the sweep: number of decoded sequences, cached tokens per sequence, or prompt tokens per sequence.
@@ -822,9 +812,7 @@ def _sweep_record(sweep: IntensitySweep) -> dict[str, object]:
     return {
         "name": sweep.name or STEP,
         "unit": sweep.unit or None,
-        "bound": sweep.bound,
-        "turns_at": sweep.turns_at,
-        "closed_form": sweep.closed_form,
+        **attributes(sweep, "bound turns_at closed_form"),
         **{name: [value if isfinite(value) else None for value in getattr(sweep, name).tolist()] for name in COLUMNS},
     }
 

@@ -178,7 +178,12 @@ def offer(
         shared_prefix=requests.shared_prefix,
     )
     check_space(served, tried)
-    _check_contexts(setup, requests)
+    most = setup.model.max_context
+    if requests.table is not None and most is not None and requests.longest > most:
+        raise InputError(
+            f"{requests.traffic}: prompt and answer of its longest request are {requests.longest:,.0f} tokens, and "
+            f"{setup.model.name} was made for {most:,} at most; take another model, or leave such requests out"
+        )
     usable = served.hardware.hbm_bytes * served.assumptions.capacity.usable_memory
     if not usable > 0.0:
         raise NothingFitsError(
@@ -190,10 +195,12 @@ def offer(
     chips = served.hardware if served.engines else None
     grid = whole_grid(smallest, pipeline=tried.pipeline, largest=largest, pins=tried.pins, hardware=chips)
     if not grid.accelerators.size:
+        allowed = f"at most {largest} are allowed (--max-instance-gpus allows more)"
+        if tried.pins.given():
+            allowed = f"{tried.pins.text} leaves no instance of that size"
         raise NothingFitsError(
             f"nothing fits: the weights of {served.model.name} ({served.precision.weights}) alone need "
-            f"{math.ceil(smallest)} accelerators ({served.hardware.name}); {_allowed(tried.pins, largest)}"
-            f"{cpu_layers_advice(served)}"
+            f"{math.ceil(smallest)} accelerators ({served.hardware.name}); {allowed}{cpu_layers_advice(served)}"
         )
     try:
         return every_service(served, requests, grid, speculation)
@@ -240,22 +247,6 @@ def beyond_model(model: ModelSpec, requests: Requests) -> str:
         f"these requests have {tokens:,.0f} tokens, and {model.name} was made for {most:,} at most; give shorter ones "
         "(--isl, --osl), take another model"
     )
-
-
-def _check_contexts(setup: Setup, requests: Requests) -> None:
-    """Reject a recorded workload with requests above the maximum context of the model."""
-    most = setup.model.max_context
-    if requests.table is not None and most is not None and requests.longest > most:
-        raise InputError(
-            f"{requests.traffic}: prompt and answer of its longest request are {requests.longest:,.0f} tokens, and "
-            f"{setup.model.name} was made for {most:,} at most; take another model, or leave such requests out"
-        )
-
-
-def _allowed(pins: Pins, largest: int | None) -> str:
-    if pins.given():
-        return f"{pins.text} leaves no instance of that size"
-    return f"at most {largest} are allowed (--max-instance-gpus allows more)"
 
 
 #: Public name of :func:`offer`.

@@ -30,7 +30,7 @@ from inference_econ.answers.slo import Chances, Targets, chances, chances_record
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.records.facts import without_unknown_costs
-from inference_econ.records.plain import finite_or_none
+from inference_econ.records.plain import attributes, finite_or_none
 from inference_econ.serving import (
     Loaded,
     Service,
@@ -111,10 +111,8 @@ class LoadPoint:
         bill = self.sheet
         record: dict[str, object] = {
             **bounded_load(bill.service, self.load, bill.replicas, targets),
-            "slo_met_share": self.kept,
-            "good_requests_per_second": self.good_per_second,
-            "dollars_per_million_tokens": bill.dollars_per_million_tokens,
-            "dollars_per_million_output_tokens": bill.dollars_per_million_output_tokens,
+            **attributes(self, "slo_met_share=kept good_requests_per_second=good_per_second"),
+            **attributes(bill, "dollars_per_million_tokens dollars_per_million_output_tokens"),
             **bill.power(),
             **chances_record(self.chances),
         }
@@ -371,10 +369,8 @@ def _simulated_record(trace: Trace, *, saturated: bool) -> dict[str, object]:
     summary = trace.summary()
     record: dict[str, object] = {
         "requests": trace.ttft.size,
-        "completed_requests_per_second_per_instance": trace.requests_per_second,
-        "concurrency_per_replica": trace.in_flight,
-        "busy": trace.busy,
-        "preemptions": trace.preemptions,
+        **attributes(trace, "completed_requests_per_second_per_instance=requests_per_second"),
+        **attributes(trace, "concurrency_per_replica=in_flight busy preemptions"),
     }
     for key, name in _SIMULATED.items():
         endless = saturated and name != "tpot"

@@ -28,6 +28,7 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
 from inference_econ.inputs import USUAL_TOKENS_PER_SECOND, ModelSpec, Offer, catalog, known_offers, offers
 from inference_econ.inputs.workload.percentiles import MEAN
+from inference_econ.records.plain import attributes
 from inference_econ.serving import Loaded, Service, Services, arrivals_of, loaded, simulate_where_needed
 
 Priced = TypeVar("Priced")
@@ -279,8 +280,7 @@ class Sheet(Deployment, Shown):
     def record(self) -> dict[str, Any]:
         """Return the result as plain data."""
         promised = {"targets": self.targets.record(), **chances_record(self.chances(self.targets))}
-        covered = {"input_price": self.input_price, "break_even_output_price": self.break_even_output_price}
-        asked = {} if self.input_price is None else covered
+        asked = {} if self.input_price is None else attributes(self, "input_price break_even_output_price")
         return {**price_record(self, self.api), **promised, **pick_record(self.pick), **asked}
 
     def records(self) -> list[Mapping[str, Any]]:
@@ -530,8 +530,7 @@ def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[s
     record: dict[str, object] = {
         **served,
         "dollars_per_accelerator_hour": sheet.service.setup.dollars_per_accelerator_hour,
-        "dollars_per_hour": sheet.dollars_per_hour,
-        "tokens_per_second_per_user": sheet.tokens_per_second_per_user,
+        **attributes(sheet, "dollars_per_hour tokens_per_second_per_user"),
         "usual_speed": None if sheet.usual is None else asdict(sheet.usual),
         "tokens_per_hour": dict(sheet.tokens_per_hour),
         **{f"dollars_per_million_{kind}_tokens": sheet.average[kind] for kind in KINDS},

@@ -25,6 +25,7 @@ from inference_econ.engine import (
 from inference_econ.errors import InputError
 from inference_econ.formulas import money, pareto
 from inference_econ.inputs import Requests
+from inference_econ.records.plain import attributes
 from inference_econ.search import Frontier, Point
 
 #: Largest accepted speed, batch and throughput.
@@ -307,15 +308,9 @@ class SteadyService:
     def record(self) -> dict[str, object]:
         """Return the service as plain data for JSON."""
         return {
-            "tokens_per_second_per_user": self.tokens_per_second_per_user,
-            "dollars_per_million_output_tokens": self.dollars_per_million_output_tokens,
-            "accelerators": self.accelerators,
-            "batch": self.batch,
+            **attributes(self, "tokens_per_second_per_user dollars_per_million_output_tokens accelerators batch"),
             "layout": dict(self.layout),
-            "mfu": self.mfu,
-            "ttft_seconds": self.ttft_seconds,
-            "tpot_seconds": self.tpot_seconds,
-            "requests_per_second": self.requests_per_second,
+            **attributes(self, "mfu ttft_seconds tpot_seconds requests_per_second"),
             "seconds_per_token": dict(self.parts),
         }
 

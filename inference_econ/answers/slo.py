@@ -483,25 +483,6 @@ _IDLE, _ALONE = 1e-3, 1e-6
 _ROOM, _MORE, _TIMES = 1.02, 1.1, 12
 
 
-@dataclass(frozen=True, slots=True)
-class Relaxed:
-    """SLO that must be relaxed so that a deployment can meet all SLOs, with its smallest feasible value.
-
-    Attributes
-    ----------
-    name : str
-        Name of the relaxed SLO: ttft, tpot or e2e.
-    seconds : float
-        Smallest feasible value of the relaxed SLO, to two digits [s].
-    service : Service
-        Instance of a deployment that meets the SLOs with this value.
-    """
-
-    name: str
-    seconds: float
-    service: Service
-
-
 def nothing_kept(every: Sequence[Services], targets: Targets, keeps: Callable[[Service, Targets], bool]) -> str:
     """Compose the message that no deployment meets the SLOs, with the SLO to relax and its smallest feasible value.
 
@@ -522,9 +503,12 @@ def nothing_kept(every: Sequence[Services], targets: Targets, keeps: Callable[[S
     sentence = f"no deployment keeps {targets.text or 'up'}, even with one request in flight"
     if too_long := beyond_model(every[0].setup.model, every[0].requests):
         return f"{sentence}: {too_long}, or promise less. {best_reachable(every, targets)}"
-    relaxed = list(relaxations(every, targets, keeps))
-    ways = [f"{way.name.upper()} {1e3 * way.seconds:,.9g} ms would do ({_label(way.service)})" for way in relaxed]
-    helpless = [name.upper() for name in targets.given if name not in {way.name for way in relaxed}]
+    relaxed = {name: (seconds, service) for name, seconds, service in relaxations(every, targets, keeps)}
+    ways = [
+        f"{name.upper()} {1e3 * seconds:,.9g} ms would do ({_label(service)})"
+        for name, (seconds, service) in relaxed.items()
+    ]
+    helpless = [name.upper() for name in targets.given if name not in relaxed]
     if helpless and len(targets.given) > 1:
         ways.append(f"{' or '.join(helpless)} alone, however long, would not")
     would_do = f": {'; '.join(ways)}" if ways else ""
@@ -533,10 +517,10 @@ def nothing_kept(every: Sequence[Services], targets: Targets, keeps: Callable[[S
 
 def relaxations(
     every: Sequence[Services], targets: Targets, keeps: Callable[[Service, Targets], bool]
-) -> Iterator[Relaxed]:
-    """Yield each SLO that makes all SLOs feasible if it alone is relaxed, with its smallest feasible value.
+) -> Iterator[tuple[str, float, Service]]:
+    """Yield each SLO that makes all feasible if relaxed alone, its smallest feasible value [s], and a service.
 
-    Smaller values may be feasible with instances that are almost always idle.
+    The value has two digits. Smaller values may be feasible with instances that are almost always idle.
     """
     idle = [
         (service, _filled(service, _IDLE)) for layouts in every for service in map(layouts.service, range(len(layouts)))
@@ -552,7 +536,7 @@ def relaxations(
             least, index = min(possible)
             seconds = _least_kept(idle[index][0], targets, name, least, keeps)
             if seconds is not None:
-                yield Relaxed(name, seconds, idle[index][0])
+                yield name, seconds, idle[index][0]
 
 
 def _least_kept(
@@ -564,17 +548,13 @@ def _least_kept(
     """
     wanted = least * _ROOM
     for _ in range(_TIMES):
-        seconds = _rounded_up(wanted)
+        # Round up to two digits.
+        unit = 10.0 ** (math.floor(math.log10(wanted)) - 1)
+        seconds = float(f"{math.ceil(wanted / unit - 1e-9) * unit:.2g}")
         if keeps(service, targets.relaxed(name, seconds)):
             return seconds
         wanted = seconds * _MORE
     return None
-
-
-def _rounded_up(seconds: float) -> float:
-    """Round a time up to two digits [s]."""
-    unit = 10.0 ** (math.floor(math.log10(seconds)) - 1)
-    return float(f"{math.ceil(seconds / unit - 1e-9) * unit:.2g}")
 
 
 def _filled(service: Service, share: float) -> Loaded:

@@ -114,18 +114,18 @@ def extrapolations(instances: Instances) -> list[str]:
     return [*misfits(instances), *([_widened(reasons)] if reasons else [])]
 
 
-def wider_because(instances: Instances) -> list[str]:
-    """Reasons why intervals are wider, as clauses: a newer release, and properties that were not measured."""
-    always, sometimes = outside_of(instances)
-    return [*newer_release(instances), *always, *(f"in some rows, {reason}" for reason in sometimes)]
-
-
 def newer_release(instances: Instances) -> list[str]:
     """Clause on an engine release that is newer than all measured ones."""
     levels = instances.setup.levels
     if levels is None or not levels.ahead:
         return []
     return [f"{levels.engine} was measured only up to version {levels.newest}"]
+
+
+def wider_because(instances: Instances) -> list[str]:
+    """Reasons why intervals are wider, as clauses: a newer release, and properties that were not measured."""
+    always, sometimes = outside_of(instances)
+    return [*newer_release(instances), *always, *(f"in some rows, {reason}" for reason in sometimes)]
 
 
 def _widened(reasons: Iterable[str]) -> str:

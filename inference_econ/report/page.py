@@ -49,11 +49,8 @@ class Table:
     def markdown(self) -> str:
         """Table in Markdown, without title and notes."""
         lines = [self.columns, tuple("---" for _ in self.columns), *self.rows]
-        return "".join(f"| {' | '.join(map(_markdown_cell, line))} |\n" for line in lines)
-
-
-def _markdown_cell(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").split())
+        cells = ([" ".join(cell.replace("|", "\\|").split()) for cell in line] for line in lines)
+        return "".join(f"| {' | '.join(line)} |\n" for line in cells)
 
 
 Answer = TypeVar("Answer", bound=Shown)

@@ -46,14 +46,14 @@ class MetricAxis(NamedTuple):
     """True if the metric is proportional to the price of a GPU."""
 
 
-def _axis(row: Mapping[str, str]) -> MetricAxis:
-    values: dict[str, Any] = {name: row[name] for name in MetricAxis._fields}
-    return MetricAxis(**{**values, "factor": float(row["factor"]), "dollars": row["dollars"] == "yes"})
-
-
 #: Metrics by the names of ``--y``.
 AXES: Mapping[Metric, MetricAxis] = {
-    cast("Metric", row["name"]): _axis(row) for row in rows(Path(__file__).with_name("metrics.csv"))
+    cast("Metric", row["name"]): MetricAxis(
+        *(row[name] for name in ("field", "label", "head", "good", "question")),
+        float(row["factor"]),
+        row["dollars"] == "yes",
+    )
+    for row in rows(Path(__file__).with_name("metrics.csv"))
 }
 
 

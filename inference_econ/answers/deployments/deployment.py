@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
-from inference_econ.answers.deployments.power import fleet_power, power_record, together_watts
+import numpy as np
+
+from inference_econ.answers.deployments.power import fleet_power, instance_watts, power_record
 from inference_econ.answers.deployments.serving_options import label_of
 from inference_econ.answers.disaggregated.load import PooledFleet, pools_under_load
 from inference_econ.answers.simplest import complexity, is_plain
@@ -17,7 +19,7 @@ from inference_econ.errors import InputError
 from inference_econ.formulas import money
 from inference_econ.records.deviations import SERVED, calibration_record
 from inference_econ.records.facts import HEAD, bound, facts, without_unknown_costs
-from inference_econ.records.plain import finite_or_none
+from inference_econ.records.plain import attributes, finite_or_none
 from inference_econ.serving import Loaded, Service, arrivals_of, listed, loaded, simulate_where_needed
 
 
@@ -68,11 +70,8 @@ def load_record(load: Loaded, replicas: int, targets: Targets) -> dict[str, obje
     return {
         "request_rate": load.requests_per_second * replicas,
         "completed_requests_per_second": load.completed_per_second * replicas,
-        "utilization": load.utilization,
-        "saturated": load.saturated,
-        "concurrency_per_replica": load.in_flight,
-        "probability_of_waiting": load.waiting,
-        "is_simulated": load.played,
+        **attributes(load, "utilization saturated concurrency_per_replica=in_flight"),
+        **attributes(load, "probability_of_waiting=waiting is_simulated=played"),
         **{f"{name}_seconds": finite(statistics(load, name, targets)) for name in NAMES},
         "e2e_seconds_per_output_token": finite(load.e2e_seconds_per_output_token),
     }
@@ -138,12 +137,10 @@ def fleet_record(fleet: PooledFleet, targets: Targets) -> dict[str, object]:
         "decode_accelerators_per_instance": int(pools.decode.accelerators[fleet.decode]),
         "decode_layout": layout_of(pools.decode.services.service(fleet.decode)),
         **({"engine": ", ".join(pools.engines_of(*pair))} if pools.decode.setup.engines else {}),
-        "decode_utilization": fleet.decode_utilization,
-        "decode_slots": fleet.slots,
+        **attributes(fleet, "decode_utilization decode_slots=slots"),
         "accelerators": sum(fleet.accelerators),
         "accelerators_rented": sum(fleet.rented),
-        "dollars_per_hour": fleet.dollars_per_hour,
-        "dollars_per_million_output_tokens": fleet.dollars_per_million_output_tokens,
+        **attributes(fleet, "dollars_per_hour dollars_per_million_output_tokens"),
         "link": "fast link" if moved.fast[pair] else "network",
         "transfer_seconds": float(moved.seconds[pair]),
         "transfer_exposed_seconds": float(moved.exposed_seconds[pair]),
@@ -287,8 +284,10 @@ class Deployment:
         """Return power and energy as plain data, see :func:`inference_econ.answers.deployments.power.power_record`."""
         if self.fleet is not None:
             return fleet_power(self.fleet)
-        watts = together_watts(self.service, self.replicas, self.load)
-        return power_record([(self.service.setup, self.accelerators)], watts, self.output_tokens_per_second)
+        batch = np.atleast_1d(self.service.at(self.load.in_flight).batch)
+        watts = instance_watts(self.service, np.array([0]), batch, np.array([self.load.completed_per_second]))
+        total = None if watts is None else self.replicas * float(watts[0])
+        return power_record([(self.service.setup, self.accelerators)], total, self.output_tokens_per_second)
 
     def layout(self) -> dict[str, float | str]:
         """Return the parallelism degrees of an aggregated or decode instance, by option.
@@ -315,9 +314,7 @@ class Deployment:
                 "serving": "aggregated",
                 **self.evidence.record(),
                 **service_record(service, self.replicas, self.load),
-                "dollars_per_hour": self.dollars_per_hour,
-                "dollars_per_million_output_tokens": self.dollars_per_million_output_tokens,
-                "limiting_constraint": self.binding,
+                **attributes(self, "dollars_per_hour dollars_per_million_output_tokens limiting_constraint=binding"),
                 **bounded_load(service, self.load, self.replicas, targets),
                 **self.power(),
                 **chances_record(self.chances(targets)),

@@ -33,6 +33,7 @@ from inference_econ.answers.slo import (
 )
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError, NothingFitsError, TooLittleError, TooMuchError
+from inference_econ.records.plain import attributes
 from inference_econ.serving import (
     Gamma,
     Loaded,
@@ -121,8 +122,7 @@ def burstiness_record(compared: Burstiness) -> dict[str, object]:
         "loads": [
             {
                 "arrival_scv": scv,
-                "saturated": load.saturated,
-                "is_simulated": load.played,
+                **attributes(load, "saturated is_simulated=played"),
                 "ttft_seconds": finite(load.ttft_seconds),
                 "tpot_seconds": finite(load.tpot_seconds),
             }
@@ -240,8 +240,7 @@ class Recommendation(Shown, Sequence[Deployment]):
         if self.startable is not None:
             record["startable"] = {
                 "layout": layout_of(self.startable.service),
-                "accelerators": self.startable.accelerators,
-                "dollars_per_hour": self.startable.dollars_per_hour,
+                **attributes(self.startable, "accelerators dollars_per_hour"),
             }
         return record
 
@@ -672,17 +671,12 @@ def most_traffic(
         if fleet is not None:
             choices.append(Deployment.of_pools(fleet))
     if not choices:
-        raise failures[0] if both else min(failures, key=_lacking)
+        if both:
+            raise failures[0]
+        # Report the smallest amount by which a limit is too small, if a limit is the only reason.
+        raise min(failures, key=lambda failure: failure.least if isinstance(failure, TooLittleError) else np.inf)
     ranked = simulated(lambda: some_of_each_chip(sorted(choices, key=_rank_by_rate), most))
     return MostTraffic(tuple(ranked), targets, sum(map(len, candidates)), arrival_scv, means)
-
-
-def _lacking(failure: Exception) -> float:
-    """Resources that the smallest disaggregated deployment needs, if they exceed the limit.
-
-    The value is ``inf`` if disaggregated serving is not possible for another reason.
-    """
-    return failure.least if isinstance(failure, TooLittleError) else np.inf
 
 
 def _together(
@@ -692,6 +686,11 @@ def _together(
 
     Only the rate of the first deployment is simulated; all other rates are upper bounds.
     """
+
+    def keeps(service: Service, wanted: Targets) -> bool:
+        """True if a single instance of the service meets the SLOs at any load."""
+        return most_of_one(service, wanted, arrival_scv) is not None
+
     within, replicas = instances_within(offers, means)
     bounds = sorted(
         (
@@ -720,7 +719,7 @@ def _together(
         best = _played(choice, targets, arrival_scv)
         if best is not None:
             return [best, *ranked[place + 1 :]]
-    raise NothingFitsError(nothing_kept(within, targets, partial(_keeps, arrival_scv)))
+    raise NothingFitsError(nothing_kept(within, targets, keeps))
 
 
 def _seconds(choice: Deployment) -> float:
@@ -747,11 +746,6 @@ def most_of_one(service: Service, targets: Targets, arrival_scv: float = 1.0) ->
     """
     choice = _fullest(service, 1, targets.predicted(service), service.most_requests_per_second, 0.0, arrival_scv)
     return None if choice is None else _played(choice, targets, arrival_scv)
-
-
-def _keeps(arrival_scv: float, service: Service, targets: Targets) -> bool:
-    """True if a single instance of the service meets the SLOs at any load."""
-    return most_of_one(service, targets, arrival_scv) is not None
 
 
 def _rank_by_rate(choice: Deployment) -> tuple[bool, float, float]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from os import PathLike
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -722,20 +722,6 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         return every
 
 
-@overload
-def frontier(
-    setup: Setup,
-    traffic: Traffic | Requests = ...,
-    space: Space | None = ...,
-    *,
-    speculation: Proposer = ...,
-    arrangement: Arrangement = ...,
-    pooling: Pooling | None = ...,
-    promises: Targets | None = ...,
-    slots: int | None = ...,
-) -> ServiceFrontier: ...
-@overload
-def frontier(setup: ModelSpec | Name, traffic: HardwareSpec | Name) -> ServiceFrontier: ...
 def frontier(
     setup: Setup | ModelSpec | Name,
     traffic: Traffic | Requests | HardwareSpec | Name = _USUAL,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from itertools import product
 from typing import NamedTuple
 
@@ -220,7 +219,7 @@ class Decoder:
             min(requests_per_second, float(self.requests_per_second[-1])),
             float(queue.in_flight),
             float(queue.waiting),
-            Statistics(float(queue.wait_seconds), partial(_wait, queue)),
+            Statistics(float(queue.wait_seconds), lambda share: float(queueing.wait_quantiles(queue, [share])[0])),
             of_mixture(self.tpot_seconds, queue.work),
             arrivals=arrivals,
         )
@@ -297,11 +296,20 @@ def together(
     saturated = decoding.saturated or bool(queue.saturated)
     waits = float(queue.wait_seconds), decoding.ttft_seconds["mean"]
     first = float(seconds_without_waits(pools, layouts, queue)) + sum(waits)
-    drawn = _FirstTokens(pools, layouts, count, queue, decoding)
-    ttft = of_constant(math.inf) if saturated else Statistics(first, drawn)
+
+    @cache
+    def sample() -> Statistics:
+        around = float(pools.first_token_seconds[layouts] - pools.reading_seconds[layouts])
+        drawn = LengthSample(pools.requests, _DRAWN)
+        return of_sample(around + until_read(pools, layouts, count, queue, drawn) + second_waits(decoding, drawn))
+
+    ttft = of_constant(math.inf) if saturated else Statistics(first, lambda share: float(sample().quantile(share)))
     tokens, steps = pools.requests.osl.mean, pools.requests.decode_steps
     last = math.inf if saturated else first + steps * decoding.tpot_seconds["mean"]
-    e2e = Statistics(last, partial(_latest, ttft, decoding.tpot_seconds, steps))
+    # The sum of the same quantiles of TTFT and decode time is an upper bound on a quantile of the E2E latency. It is
+    # exact if requests with a long TTFT also have a long TPOT.
+    tpot = decoding.tpot_seconds
+    e2e = Statistics(last, lambda share: ttft.quantile(share) + steps * tpot[f"p{100.0 * share:g}"])
     # If the rate exceeds the capacity, the slower pool limits it.
     busiest = max(float(queue.offered), decoding.utilization)
     load = Loaded(
@@ -320,14 +328,6 @@ def together(
     return PooledFleet(pools, *layouts, count, groups, load, float(queue.offered), decoding.utilization, decode.slots)
 
 
-def _latest(ttft: Statistics, tpot: Mapping[str, float], steps: float, share: float) -> float:
-    """Upper bound on a quantile of the E2E latency [s]: the sum of the same quantiles of TTFT and decode time.
-
-    The bound is exact if requests with a long TTFT also have a long TPOT.
-    """
-    return ttft.quantile(share) + steps * tpot[f"p{100.0 * share:g}"]
-
-
 def seconds_without_waits(pools: Pools, layouts: tuple[int, int], queue: queueing.Load) -> Array:
     """Mean TTFT without the waits for a prefill instance and for a decode slot [s].
 
@@ -335,19 +335,6 @@ def seconds_without_waits(pools: Pools, layouts: tuple[int, int], queue: queuein
     """
     alone = float(pools.reading_seconds[layouts])
     return np.asarray(float(pools.first_token_seconds[layouts]) - alone + np.maximum(queue.service_seconds, alone))
-
-
-def seconds_inside(pools: Pools, layouts: tuple[int, int], count: int) -> Array:
-    """Mean time of a prompt in its prefill instance [s], in each state of :func:`prefill_states`.
-
-    Notes
-    -----
-    For each number of prompts, the time is this number divided by the throughput (Little's law). The weights
-    :attr:`inference_econ.formulas.queueing.Load.work` of these times give the mean over all requests.
-    """
-    states = prefill_states(pools, *layouts, count)
-    alone = float(pools.reading_seconds[layouts])
-    return np.maximum.accumulate(np.maximum(states.prompts / states.rates, alone))
 
 
 def prefill_queue(
@@ -421,35 +408,6 @@ def decoder(pools: Pools, index: int, receiving: float) -> Decoder:
     return Decoder(rates, state.tpot_seconds, pools.requests.osl.scv)
 
 
-@dataclass(frozen=True)
-class _FirstTokens:
-    """Function that returns percentiles of the TTFT, from sampled requests. The sample is drawn at the first call.
-
-    Attributes
-    ----------
-    pools, layouts, count, queue
-        See :func:`until_read`.
-    decoding : Loaded
-        Load of a decode instance. The TTFT of this load is the wait for a decode slot.
-    """
-
-    pools: Pools
-    layouts: tuple[int, int]
-    count: int
-    queue: queueing.Load
-    decoding: Loaded
-
-    @cached_property
-    def _seen(self) -> Statistics:
-        around = float(self.pools.first_token_seconds[self.layouts] - self.pools.reading_seconds[self.layouts])
-        drawn = LengthSample(self.pools.requests, _DRAWN)
-        read = until_read(self.pools, self.layouts, self.count, self.queue, drawn)
-        return of_sample(around + read + second_waits(self.decoding, drawn))
-
-    def __call__(self, share: float) -> float:
-        return float(self._seen.quantile(share))
-
-
 def until_read(pools: Pools, layouts: tuple[int, int], count: int, queue: queueing.Load, drawn: LengthSample) -> Array:
     """Time from arrival to the end of prefill for sampled prompts, shape (..., drawn.count) [s].
 
@@ -472,7 +430,10 @@ def until_read(pools: Pools, layouts: tuple[int, int], count: int, queue: queuei
     the length of each prompt, as in :func:`inference_econ.serving.load.loaded`. Prompt lengths are independent of the
     queue.
     """
-    inside, pool, places = seconds_inside(pools, layouts, count), pools.prefill, levels(drawn.count)
+    pool, places, held = pools.prefill, levels(drawn.count), prefill_states(pools, *layouts, count)
+    # Mean time of a prompt in its instance: the number of prompts divided by the throughput (Little's law).
+    alone = float(pools.reading_seconds[layouts])
+    inside = np.maximum.accumulate(np.maximum(held.prompts / held.rates, alone))
     latency = float(np.broadcast_to(pool.latency, len(pool.services))[layouts[0]])
     of_prompt = pool.services.prompts.take(layouts[0]).beyond_mean(drawn.prompts(), np.zeros(drawn.count))
     below = np.cumsum(queue.work, axis=-1).reshape(-1, inside.size)
@@ -488,11 +449,6 @@ def second_waits(decoding: Loaded, drawn: LengthSample) -> Array:
     # The mean over all requests is the mean over waiting requests, times the share of requests that wait.
     longer = np.log(decoding.waiting / (1.0 - drawn.shares("place in a batch")))
     return np.asarray(decoding.ttft_seconds["mean"] / decoding.waiting * np.maximum(longer, 0.0))
-
-
-def _wait(queue: queueing.Load, share: float) -> float:
-    """Quantile of the waiting time in a queue [s]."""
-    return float(queueing.wait_quantiles(queue, [share])[0])
 
 
 #: Maximum ratio of prefill to decode instances, and of decode to prefill instances [1]. A prefill/decode group also has
@@ -619,18 +575,15 @@ def unreachable(pools: Pools, terms: DisaggregationTerms) -> str:
         "TTFT": (targets.ttft_seconds, float(by.ttft.max() * pools.first_token_seconds.min())),
         "TPOT": (targets.tpot_seconds, float(by.tpot.max() * pools.decode.step_seconds.min())),
     }
-    reached = ", ".join(
-        f"{name} {1e3 * best:.4g} ms{_missed(best / limit)}" for name, (limit, best) in promised.items()
-    )
+    reached = [
+        f"{name} {1e3 * best:.4g} ms{f' ({best / limit:.3g} times the SLO)' if best > limit else ''}"
+        for name, (limit, best) in promised.items()
+    ]
     return (
-        f"no pair of layouts keeps {targets.text or 'the SLOs'}. Best reachable with a single request: {reached}; that "
-        f"is without queues, here at most {100 * terms.fullest:g} % busy, with 1:{MOST_RATIO} to {MOST_RATIO}:1 "
-        "prefill to decode instances"
+        f"no pair of layouts keeps {targets.text or 'the SLOs'}. Best reachable with a single request: "
+        f"{', '.join(reached)}; that is without queues, here at most {100 * terms.fullest:g} % busy, with "
+        f"1:{MOST_RATIO} to {MOST_RATIO}:1 prefill to decode instances"
     )
-
-
-def _missed(factor: float) -> str:
-    return f" ({factor:.3g} times the SLO)" if factor > 1.0 else ""
 
 
 #: Number of loads at which the latencies of a queue are calculated [1].
@@ -639,28 +592,6 @@ _LOADS = 24
 _PREFILL_SAMPLE = 1_000
 #: Memory of arrays over the prompts in prefill instances, per instance [B].
 _BYTES = 4e3
-
-
-def prefill_costs(pools: Pools, ttft_seconds: float) -> tuple[Array, Array]:
-    """Lower bounds on the time and cost of one prompt in a prefill instance, for every pair of layouts.
-
-    Parameters
-    ----------
-    pools : Pools
-        Layouts of prefill and decode instances to choose from.
-    ttft_seconds : float
-        TTFT SLO [s].
-
-    Returns
-    -------
-    (ndarray, ndarray), both of shape (n, m)
-        Time [s] and cost [USD] of a prompt if instances are never idle. The cost is ``inf`` if a prompt misses the SLO
-        even without queueing.
-    """
-    busy = pools.busy_seconds
-    in_time = (pools.first_token_seconds <= ttft_seconds) & np.isfinite(pools.transfer.seconds)
-    with np.errstate(invalid="ignore"):
-        return busy, np.where(in_time, busy * pools.prefill.dollars_per_second[:, None], np.inf)
 
 
 def check_instances(instances: float, seconds: float, smaller: str) -> None:

@@ -733,7 +733,11 @@ def _vllm(run: InstanceRun) -> Written:
             "ep",
         )
     capturing = engine.first("--max-cudagraph-capture-size", "--cuda-graph-sizes")
-    redundant = service.setup.assumptions.experts.redundant
+    redundant, speculation, speculative = service.setup.assumptions.experts.redundant, service.speculation, None
+    if speculation is not None:
+        head = {"model": _draft(run, speculation)} if speculation.proposer in _DRAFTED else {}
+        method = {"method": _METHODS[speculation.proposer][0], **head}
+        speculative = {**method, "num_speculative_tokens": speculation.longest}
     chosen: dict[str | None, Any] = {
         "model_tag": run.served.model,
         "--tensor-parallel-size": degrees.tp,
@@ -751,29 +755,26 @@ def _vllm(run: InstanceRun) -> Written:
         "--max-num-batched-tokens": limits.step_tokens,
         "--gpu-memory-utilization": _down(limits.room.usable / limits.room.total),
         capturing: _captured(limits.sequences) if limits.sequences > _VLLM_CAPTURES else None,
-        "--speculative-config": _vllm_speculation(run),
+        "--speculative-config": speculative,
     }
     return _given(chosen), {}
-
-
-def _vllm_speculation(run: InstanceRun) -> dict[str, Any] | None:
-    speculation = run.service.speculation
-    if speculation is None:
-        return None
-    length = {"num_speculative_tokens": speculation.longest}
-    if speculation.proposer == "mtp":
-        return {"method": "mtp", **length}
-    if speculation.proposer == "ngram":
-        return {"method": "ngram", **length}
-    method = "eagle3" if speculation.proposer == "eagle" else "draft_model"
-    return {"method": method, "model": _draft(run, speculation), **length}
 
 
 def _sglang(run: InstanceRun) -> Written:
     """Options of SGLang: ``--tp-size`` has all ranks of a stage, and attention DP divides them into groups."""
     engine, service, degrees, limits = run.engine, run.service, run.degrees, run.limits
     capturing = engine.first("--cuda-graph-max-bs-decode", "--cuda-graph-max-bs")
-    redundant = service.setup.assumptions.experts.redundant
+    redundant, speculation = service.setup.assumptions.experts.redundant, service.speculation
+    speculative: dict[str | None, Any] = {}
+    if speculation is not None:
+        algorithm = _METHODS[speculation.proposer][1]
+        speculative = {
+            "--speculative-algorithm": algorithm,
+            "--speculative-draft-model-path": _draft(run, speculation) if speculation.proposer in _DRAFTED else None,
+            "--speculative-num-steps": speculation.longest,
+            "--speculative-eagle-topk": None if algorithm == "NGRAM" else 1,
+            "--speculative-num-draft-tokens": speculation.longest + 1,
+        }
     chosen: dict[str | None, Any] = {
         "--model-path": run.served.model,
         "--tp-size": degrees.stage,
@@ -791,33 +792,20 @@ def _sglang(run: InstanceRun) -> Written:
         "--chunked-prefill-size": limits.step_tokens * degrees.dp,
         "--mem-fraction-static": _down((limits.room.weights + limits.room.cache) / limits.room.total),
         capturing: _captured(limits.sequences),
-        **_sglang_speculation(run),
+        **speculative,
     }
     return _given(chosen), {}
 
 
-def _sglang_speculation(run: InstanceRun) -> dict[str | None, Any]:
-    speculation = run.service.speculation
-    if speculation is None:
-        return {}
-    algorithm = _SGLANG_ALGORITHMS[speculation.proposer]
-    draft = _draft(run, speculation) if speculation.proposer in ("draft", "eagle") else None
-    return {
-        "--speculative-algorithm": algorithm,
-        "--speculative-draft-model-path": draft,
-        "--speculative-num-steps": speculation.longest,
-        "--speculative-eagle-topk": None if algorithm == "NGRAM" else 1,
-        "--speculative-num-draft-tokens": speculation.longest + 1,
-    }
-
-
-#: Names of speculation methods in SGLang.
-_SGLANG_ALGORITHMS: Mapping[ProposerName, str] = {
-    "mtp": "NEXTN",
-    "ngram": "NGRAM",
-    "eagle": "EAGLE3",
-    "draft": "STANDALONE",
+#: Names of speculation methods in vLLM and in SGLang.
+_METHODS: Mapping[ProposerName, tuple[str, str]] = {
+    "mtp": ("mtp", "NEXTN"),
+    "ngram": ("ngram", "NGRAM"),
+    "eagle": ("eagle3", "EAGLE3"),
+    "draft": ("draft_model", "STANDALONE"),
 }
+#: Speculation methods that need further weights.
+_DRAFTED = ("draft", "eagle")
 
 
 def _trtllm(run: InstanceRun) -> Written:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from inference_econ.answers.assess import Assessment
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
 from inference_econ.answers.roofline_gap import NEAR, ComparedPoint, Gap, OperatingPoint, SteadyService
-from inference_econ.engine import Setup, error_spread
+from inference_econ.engine import Interval, Setup, error_spread
 from inference_econ.records.texts import PART_NAMES, amount, chips_label, dollars, layout_label, size
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries
@@ -165,19 +165,17 @@ def _beside_prediction(assessment: Assessment) -> str:
     words = {"faster": "FASTER THAN EXPECTED", "as expected": "AS EXPECTED", "slower": "SLOWER THAN EXPECTED"}
     expected = f"the predicted TPOT is {_ms(1 / predicted.tokens_per_second_per_user)}"
     sentence = f"{words[assessment.expected]}: {seen}, and {expected}"
-    first = _first_token(assessment)
-    if likely is None:
-        return f"{sentence} (no interval: {assessment.setup.assumptions.name} was fitted to no server).{first}"
-    return f"{sentence} (80% interval {1e3 * likely.low:.3g} to {1e3 * likely.high:.3g} ms).{first}"
+    ends = _ends(likely) or f" (no interval: {assessment.setup.assumptions.name} was fitted to no server)"
+    seconds, around = assessment.predicted_ttft
+    first = ""
+    if assessment.ttft_seconds is not None and seconds is not None:
+        first = f" TTFT: {_ms(assessment.ttft_seconds)} measured, {_ms(seconds)} predicted{_ends(around)}."
+    return f"{sentence}{ends}.{first}"
 
 
-def _first_token(assessment: Assessment) -> str:
-    """Sentence on the measured TTFT; empty without a measured TTFT."""
-    measured, (seconds, likely) = assessment.ttft_seconds, assessment.predicted_ttft
-    if measured is None or seconds is None:
-        return ""
-    ends = "" if likely is None else f" (80% interval {1e3 * likely.low:.3g} to {1e3 * likely.high:.3g} ms)"
-    return f" TTFT: {_ms(measured)} measured, {_ms(seconds)} predicted{ends}."
+def _ends(likely: Interval | None, form: str = ".3g") -> str:
+    """80% interval in parentheses; empty if it is unknown."""
+    return "" if likely is None else f" (80% interval {1e3 * likely.low:{form}} to {1e3 * likely.high:{form}} ms)"
 
 
 def _beside_others(assessment: Assessment) -> str:
@@ -305,10 +303,9 @@ def _on_the_step(assessment: Assessment) -> Iterator[str]:
     """Sentences on the unexplained time, and on the parts that explain most of the gap to a frontier."""
     left, measured, likely = assessment.unexplained_seconds, assessment.measured.seconds, assessment.likely_seconds
     if left is not None:
-        ends = "" if likely is None else f" (80% interval {1e3 * likely.low:.2f} to {1e3 * likely.high:.2f} ms)"
         predicted = (
-            f"The profile predicts {1e3 * (measured - left):.2f} ms per token{ends}. The measured TPOT is "
-            f"{1e3 * measured:.2f} ms"
+            f"The profile predicts {1e3 * (measured - left):.2f} ms per token{_ends(likely, '.2f')}. The measured TPOT "
+            f"is {1e3 * measured:.2f} ms"
         )
         prefill = ", prefill of other requests" if assessment.requests is None else ""
         if abs(left) < _NOTABLE * measured:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from inference_econ.answers.deployments.deployment import Deployment, under_load
@@ -110,8 +110,9 @@ def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
     ttft, tpot, e2e = (f"{name}_seconds.{targets.percentile_of(name)}" for name in NAMES)
     kept = [choice.chances(targets) for choice in choices]
     best, setups = choices[0], [setup for choice in choices for setup in choice.setups]
+    partly = ("accelerators_rented",) if any(choice.rented != choice.accelerators for choice in choices) else ()
     columns = (
-        *several_chips(choices), "accelerators", *_partly_rented(choices), "replicas", "layout", "dollars_per_hour",
+        *several_chips(choices), "accelerators", *partly, "replicas", "layout", "dollars_per_hour",
         "dollars_per_million_output_tokens", *power_columns(setups), "concurrency_per_replica", "utilization", ttft,
         tpot, e2e, *chances_column(targets, kept), evidence_column(choices), "limiting_constraint",
     )  # fmt: skip
@@ -179,17 +180,14 @@ def choices_table(
     setups = [choice.service.setup for choice in choices]
     subjects = under_load((choice.service, choice.instance_load) for choice in choices)
     noted, grounded = (*notes, *doubts(setups, subjects), *after), (*why, *grounds(setups, subjects, SEEN))
-    short = _short_names({str(record["hardware"]) for record in records if "hardware" in record})
+    # Names of GPUs without vendor and memory (``H200 SXM5``), if the short names are unique.
+    names = {str(record["hardware"]) for record in records if "hardware" in record}
+    short = {name: _LENGTHY.sub("", name.partition(" ")[2]) or name for name in names}
+    short = short if len(set(short.values())) == len(names) else {name: name for name in names}
     shown = [{**record, "hardware": short.get(record.get("hardware", ""), "")} for record in records]
     table = view(title, shown, columns, notes=noted, why=grounded, least=least)
     table = with_engines(table, [choice.layout() for choice in choices], setups)
     return with_recipes(table, [practice_of(choice.service.setup, choice.service.speculation) for choice in choices])
-
-
-def _short_names(names: Collection[str]) -> Mapping[str, str]:
-    """GPU names without vendor and memory (``H200 SXM5``), if the short names are unique."""
-    short = {name: _LENGTHY.sub("", name.partition(" ")[2]) or name for name in names}
-    return short if len(set(short.values())) == len(names) else {name: name for name in names}
 
 
 def several_chips(choices: Sequence[Deployment]) -> Sequence[Column]:
@@ -197,11 +195,6 @@ def several_chips(choices: Sequence[Deployment]) -> Sequence[Column]:
     setups = [choice.service.setup for choice in choices]
     prices = "$/GPU-h", [*map(price_cell, setups)]
     return ("hardware", prices) if len({setup.hardware.name for setup in setups}) > 1 else ()
-
-
-def _partly_rented(choices: Sequence[Deployment]) -> Sequence[str]:
-    """Column with the number of rented GPUs; empty if no rented GPU is idle."""
-    return ("accelerators_rented",) if any(choice.rented != choice.accelerators for choice in choices) else ()
 
 
 def shown_record(choice: Deployment, targets: Targets) -> dict[str, Any]:
