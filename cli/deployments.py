@@ -490,7 +490,7 @@ def assess(
     request = prices.optional(request)
     traffic = _traffic(request)
     pins = subject.pins(replace(request, batch=None))
-    observed = ie.Observation.of(gpus, **seen, instances=answers.roofline_gap.instance_count(gpus, pins))
+    observed = ie.Observation.of(gpus, **seen, instances=answers.assess.instance_count(gpus, pins))
     return answers.assess.assess(subject.setup(request), traffic, observed, pins, progress=request.progress)
 
 

@@ -21,6 +21,7 @@ from ._questions import sensitivity as sensitivity
 from ._questions import speculate as speculate
 from ._work import allow as allow
 from .answers.assess import Assessment as Assessment
+from .answers.assess import Observation as Observation
 from .answers.deployments.recommend import MostTraffic as MostTraffic
 from .answers.deployments.recommend import Recommendation as Recommendation
 from .answers.deployments.recommend import most_traffic as most_traffic
@@ -39,7 +40,6 @@ from .answers.load import LoadCurve as LoadCurve
 from .answers.prefix_cache import Conversation as Conversation
 from .answers.price import Sheet as Sheet
 from .answers.resource_limit import Means as Means
-from .answers.roofline_gap import Observation as Observation
 from .answers.slo import Targets as Targets
 from .answers.traffic import TraceProfile as TraceProfile
 from .answers.traffic import trace as trace

@@ -23,7 +23,7 @@ from inference_econ.answers.load import LoadCurve
 from inference_econ.answers.prefix_cache import Conversation
 from inference_econ.answers.prefix_cache import Offloading
 from inference_econ.answers.price import Sheet
-from inference_econ.answers.roofline_gap import Observation
+from inference_econ.answers.assess import Observation
 from inference_econ.answers.slo import Targets
 from inference_econ.answers.speculate import Speculated
 from inference_econ.engine import Contexts

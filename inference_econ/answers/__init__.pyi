@@ -9,7 +9,6 @@ from . import load as load
 from . import prefix_cache as prefix_cache
 from . import price as price
 from . import resource_limit as resource_limit
-from . import roofline_gap as roofline_gap
 from . import speculate as speculate
 from . import traffic as traffic
 from .deployments import recommend as recommend

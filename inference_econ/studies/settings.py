@@ -133,8 +133,7 @@ def assessment_of(ask: AssessAsk, *, progress: Progress | None = None) -> Assess
     InputError
         If a name or setting is invalid.
     """
-    from inference_econ.answers.assess import assess
-    from inference_econ.answers.roofline_gap import Observation, instance_count
+    from inference_econ.answers.assess import Observation, assess, instance_count
 
     settings, filled = ask.common, with_defaults(ask.common)
     pins = pins_of(filled)

@@ -262,7 +262,7 @@ def test_what_is_proven_is_not_played() -> None:
 
 def test_no_more_layouts_are_played_than_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Candidates that would be simulated after the limit are not selected."""
-    monkeypatch.setattr("inference_econ.answers.deployments.aggregated._MOST_PLAYED", 1)
+    monkeypatch.setattr("inference_econ.answers.deployments.recommend._MOST_PLAYED", 1)
     offer = offer_of(isl="8000", osl="50", most=4)
     assert len(recommend([offer], 20.0, Targets(), play=False)) > 1
     assert len(recommend([offer], 20.0, Targets())) == 1

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from inference_econ.answers.assess import Assessment
+from inference_econ.answers.assess import NEAR, Assessment, ComparedPoint, Gap, OperatingPoint, SteadyService
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
-from inference_econ.answers.roofline_gap import NEAR, ComparedPoint, Gap, OperatingPoint, SteadyService
 from inference_econ.engine import Interval, Setup, error_spread
 from inference_econ.records.texts import PART_NAMES, amount, chips_label, dollars, layout_label, size
 from inference_econ.report import charts

@@ -49,10 +49,9 @@ class ScenarioPage(AnswerPage[Result]):
 
     def draw(self, path: str) -> None:
         """Draw the figure of the scenario to a file."""
-        from inference_econ.report import figures
-        from inference_econ.report.questions import scenario_figure
+        from inference_econ.report.questions import figures
 
-        figures.save(scenario_figure.draw(self.answer), [path])
+        figures.save(figures.draw(self.answer), [path])
 
     def sources(self) -> Sequence[UsedSource]:
         """Sources of the numbers."""
