@@ -325,7 +325,7 @@ def _decode_steps(request: Request, *, every_plan: bool) -> Page:
         demand = {"max_tokens_per_second": chosen.max_tokens_per_second}
         traffic = ie.Traffic.build({**workload.context_or_lengths(chosen), **demand}, origin="command line")
         speculation, setup, space = subject.speculation(chosen), subject.setup(chosen), subject.space(chosen)
-        return answers.frontier.decode_frontier(
+        return answers.layout_services.decode_frontier(
             setup, traffic, space, speculation=speculation, progress=request.progress
         )
 

@@ -33,8 +33,8 @@ from .answers.explain import Explanation as Explanation
 from .answers.explain import Intensity as Intensity
 from .answers.explain import intensity as intensity
 from .answers.fits import Fits as Fits
-from .answers.frontier import best_step_seconds as best_step_seconds
-from .answers.frontier import decode_frontier as decode_frontier
+from .answers.layout_services import best_step_seconds as best_step_seconds
+from .answers.layout_services import decode_frontier as decode_frontier
 from .answers.layout_services import layouts as layouts
 from .answers.load import LoadCurve as LoadCurve
 from .answers.prefix_cache import Conversation as Conversation

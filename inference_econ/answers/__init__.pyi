@@ -3,7 +3,6 @@
 from . import assess as assess
 from . import explain as explain
 from . import fits as fits
-from . import frontier as frontier
 from . import layout_services as layout_services
 from . import load as load
 from . import prefix_cache as prefix_cache

@@ -12,8 +12,7 @@ from inference_econ._answer import Shown
 from inference_econ._types import Array, Progress
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier, ServicePoint, service_frontier
 from inference_econ.answers.deployments.serving_options import Candidate, market
-from inference_econ.answers.frontier import decode_frontier, make_grid
-from inference_econ.answers.layout_services import offer
+from inference_econ.answers.layout_services import decode_frontier, make_grid, offer
 from inference_econ.engine import (
     ContinuousLayouts,
     InstanceGrid,

@@ -308,6 +308,7 @@ def sweep(
         raise InputError(f"request rates must be positive, got {wrong[0]:g}")
     wanted = Targets() if targets is None else targets
     promised = wanted.predicted(service)
+    limits = {f"{name}_seconds": seconds for name, seconds in promised.every.items()}
     count, points = len(requests_per_second), []
     work = f"{count:,} loads of up to {service.slots:,} requests in flight"
     _work.check(work, seconds=count * (_SECONDS + _SLOT_SECONDS * service.slots), smaller=_LOADS)
@@ -323,20 +324,11 @@ def sweep(
         if progress is not None:
             progress(index / count, f"{rate:g} requests/s")
         per_replica = rate / replicas
-        kept = None
-        if promised.given:
-            kept = slo_met_share(
-                service,
-                per_replica,
-                ttft_seconds=promised.ttft_seconds,
-                tpot_seconds=promised.tpot_seconds,
-                e2e_seconds=promised.e2e_seconds,
-                arrivals=arrivals,
-            )
+        kept = slo_met_share(service, per_replica, **limits, arrivals=arrivals) if promised.given else None
         played = simulator.rehearse(service, per_replica, arrivals=arrivals) if simulate or unproven[index] else None
         load = seen(closed, played) if unproven[index] and played is not None else closed
         if load.played and kept is not None and played is not None:
-            kept = played.slo_met_share(promised.ttft_seconds, promised.tpot_seconds, promised.e2e_seconds)
+            kept = played.slo_met_share(**limits)
         bill = sheet(service, rate, replicas=replicas, load=load)
         points.append(LoadPoint(bill, kept, played, chances(service, load, wanted), closed))
     return points

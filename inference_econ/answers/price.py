@@ -23,7 +23,7 @@ from inference_econ.answers.deployments.recommend import as_candidates, natural_
 from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.disaggregated.load import PooledFleet
 from inference_econ.answers.slo import FILLED, Targets, chances_record, promised_rates
-from inference_econ.engine import Setup, bounds
+from inference_econ.engine import bounds
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
 from inference_econ.inputs import USUAL_TOKENS_PER_SECOND, ModelSpec, Offer, catalog, known_offers, offers
@@ -51,11 +51,6 @@ class UsualSpeed:
     """True if the speed is the median of recorded offers.
 
     The value is False for the default speed, :data:`inference_econ.inputs.defaults.USUAL_TOKENS_PER_SECOND`.
-
-
-
-
-
     """
 
     @property
@@ -129,10 +124,9 @@ def usual_speed(model: ModelSpec) -> UsualSpeed:
 
 def offers_of(model: ModelSpec) -> list[Offer]:
     """Recorded API offers of a model and of its checkpoints in other formats, in file order."""
-    listed = known_offers()
-    named = {
-        name for name in {offer.model for offer in listed if offer.model} if catalog.is_one_of(model, _files(name))
-    }
+    listed, checkpoints = known_offers(), catalog.measured_names().checkpoints
+    names = {offer.model for offer in listed if offer.model}
+    named = {name for name in names if catalog.is_one_of(model, (name, *checkpoints.get(name, {}).values()))}
     return [offer for offer in listed if offer.model in named]
 
 
@@ -193,11 +187,6 @@ def _written(offer: Offer) -> str:
 
 def _ours(reason: str) -> UsualSpeed:
     return UsualSpeed(USUAL_TOKENS_PER_SECOND, reason, offered=False)
-
-
-def _files(name: str) -> tuple[str, ...]:
-    """Catalog name of a model, followed by the names of its checkpoints in other formats."""
-    return (name, *catalog.measured_names().checkpoints.get(name, {}).values())
 
 
 #: Kinds of tokens with separate prices.
@@ -271,11 +260,6 @@ class Sheet(Deployment, Shown):
             return None
         revenue = self.revenue_per_hour({"input": self.input_price, "cached_input": self.input_price})
         return (self.dollars_per_hour - revenue) / self.tokens_per_hour["output"] * 1e6
-
-    @property
-    def setups(self) -> Sequence[Setup]:
-        """Setup of the fleet."""
-        return [self.service.setup]
 
     def record(self) -> dict[str, Any]:
         """Return the result as plain data."""

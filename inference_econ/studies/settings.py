@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 from inference_econ._types import Progress
-from inference_econ.answers.frontier import decode_frontier
+from inference_econ.answers.layout_services import decode_frontier
 from inference_econ.answers.settings import pins_of, promises_of, requests_of, setup_of, space_of, speculation_of
 from inference_econ.errors import InputError
 from inference_econ.inputs import (

@@ -898,11 +898,6 @@ def _together(
 
     Only the rate of the first deployment is simulated; all other rates are upper bounds.
     """
-
-    def keeps(service: Service, wanted: Targets) -> bool:
-        """True if a single instance of the service meets the SLOs at any load."""
-        return most_of_one(service, wanted, arrival_scv) is not None
-
     within, replicas = instances_within(offers, means)
     bounds = sorted(
         (
@@ -931,7 +926,9 @@ def _together(
         best = _played(choice, targets, arrival_scv)
         if best is not None:
             return [best, *ranked[place + 1 :]]
-    raise NothingFitsError(nothing_kept(within, targets, keeps))
+    raise NothingFitsError(
+        nothing_kept(within, targets, lambda service, wanted: most_of_one(service, wanted, arrival_scv) is not None)
+    )
 
 
 def _seconds(choice: Deployment) -> float:

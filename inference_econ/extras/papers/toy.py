@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.answers.frontier import make_grid
+from inference_econ.answers.layout_services import make_grid
 from inference_econ.answers.settings import setup_of
 from inference_econ.engine import Plans, Setup, Space, memory
 from inference_econ.errors import NothingFitsError
