@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import inference_econ as ie
-from inference_econ import answers, inputs, report, search, studies
+from inference_econ import answers, inputs, search
 from inference_econ._named import named
 from inference_econ.errors import InputError, of_option
 from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, MEAN_CONTEXT, catalog
@@ -168,6 +168,8 @@ def explain(
     A decode step uses the mean context of --isl and --osl, or --context. A prefill step (--prefill) starts from an
     empty cache unless --context is given. MODEL and HARDWARE are names or paths of YAML files.
     """
+    from inference_econ import report
+
     refuse(["to"] if to is not None else [], "{} goes with --over")
     context, spread = _contexts(request, prefill)
     explanation = subject.fewest(
@@ -320,6 +322,7 @@ def frontier(request: Request, every_plan: bool) -> Page:
 
 def _decode_steps(request: Request, *, every_plan: bool) -> Page:
     """Compute the frontier of decode steps; if requested, also list every deployment of the search grid."""
+    from inference_econ import report
 
     def answer(chosen: Request) -> ie.Frontier:
         demand = {"max_tokens_per_second": chosen.max_tokens_per_second}
@@ -335,6 +338,8 @@ def _decode_steps(request: Request, *, every_plan: bool) -> Page:
 
 def _services(request: Request) -> Page:
     """Frontier of services: cost against speed (1 / TPOT) under continuous batching."""
+    from inference_econ import report
+
     reused: dict[str, Any] = {"cached": request.cached or 0, "shared_prefix": request.shared_prefix or 0}
     requests = workload.requests(request, **workload.context_or_lengths(request), **reused)
     if request.decode_on is not None:
@@ -370,6 +375,8 @@ def compare(
     chart shows the metric --y against speed. Costs include prefill; with --decode-only, they are costs of decode steps
     alone.
     """
+    from inference_econ import report, studies
+
     common, rates = subject.shared_settings(request), prices.of_compared(request.price, hardware)
     result = studies.compare.compare(price=rates, series=_series(listed), progress=request.progress, **common)
     page = report.compare.ComparisonPage(result, sorted(set(speeds)), sorted(set(costs)), y)
@@ -380,6 +387,8 @@ def compare(
 
 def scenario_text(request: Request, hardware: tuple[str, ...], listed: tuple[str, ...]) -> str:
     """Scenario file that is equivalent to the options of the command."""
+    from inference_econ import studies
+
     common, rates = subject.shared_settings(request), prices.of_compared(request.price, hardware)
     models, _ = common.pop("models"), common.pop("hardware")
     return inputs.spec_text(studies.compare.asked_scenario(models, hardware, rates, _series(listed), common))
@@ -424,6 +433,7 @@ def sensitivity(
     prediction errors of each profile. STUDY is a YAML file of the kind 'uncertainty' (see 'list scenarios'). MODEL and
     HARDWARE are names or paths of YAML files.
     """
+    from inference_econ import studies
     from inference_econ.inputs import Settings
 
     if len(names) > 2:

@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache as cache_prefix_cache
+from functools import cache as cached
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -522,7 +522,7 @@ class _Case:
 
     def __init__(self, service: Service, new_tokens: float) -> None:
         self.service, self.new_tokens = service, new_tokens
-        self.computing = cache_prefix_cache(self._computing)
+        self.computing = cached(self._computing)
 
     def first_token(self, tokens: float, cached: float) -> float:
         """TTFT of a prompt without queueing: request overhead plus prefill time [s]."""

@@ -356,12 +356,6 @@ def of_model(request: Request, text: str) -> Request:
     return replace(request, model=kind.read(text))
 
 
-def measured_server(request: Request, engine: str) -> ie.MeasuredServer:
-    """Description of a measured server from options, which adds what the result files of a benchmark lack."""
-    given = {name: getattr(request, name) for name in ("model", "hardware", "weights", "kv", "tp", "dp", "pp", "ep")}
-    return ie.MeasuredServer(**given, engine=engine, draft_tokens=request.draft_length)
-
-
 def parts(saved: SavedAnswer, chosen: Chosen) -> list[PlanPart]:
     """Recompute the instances of a selected deployment.
 

@@ -381,15 +381,20 @@ class _SpeedCosts(_ServiceStates):
         return {}
 
     def _likely_at(self, tokens_per_second: float) -> Likely | None:
-        least = self._least(tokens_per_second)
-        if least is None:
+        place = self._place(tokens_per_second)
+        if place is None:
             return None
-        dollars, instances = least
-        (low,), (high,) = self._ends(np.array([tokens_per_second]), instances)
+        candidate, at = self.candidates[place.number], (np.array([place.row]), np.array([place.column]))
+        instances = self._instances(place.number, *at, candidate.metrics.concurrency[at], candidate.label)
+        (low,), (high,) = likely_ends(
+            lambda speeds, measured: self.dollars_at(speeds, measured=measured),
+            np.array([tokens_per_second]),
+            instances,
+        )
         lows, highs = self.cost_ends
         low = max(low, np.fmax.reduce(lows[self.tokens_per_second <= tokens_per_second], initial=0.0))
         high = min(high, np.fmin.reduce(highs[self.tokens_per_second >= tokens_per_second], initial=math.inf))
-        return Likely(dollars, finite_or_none(float(low)), finite_or_none(float(high)), instances)
+        return Likely(place.dollars, finite_or_none(float(low)), finite_or_none(float(high)), instances)
 
     @cached_property
     def cost_ends(self) -> tuple[Array, Array]:
@@ -428,10 +433,6 @@ class _SpeedCosts(_ServiceStates):
             at = np.flatnonzero((self.which == number) & (self.rows == row))
             yield at, self._instances(number, self.rows[at], self.states[at], self.concurrency[at])
 
-    def _ends(self, tokens_per_second: Array, instances: Instances) -> tuple[Array, Array]:
-        """Ends of the 80% interval of the lowest cost, at some speeds; see :func:`likely_ends`."""
-        return likely_ends(lambda at, measured: self.dollars_at(at, measured=measured), tokens_per_second, instances)
-
     def dollars_at(self, tokens_per_second: npt.ArrayLike, *, measured: bool = False) -> Array:
         """Return the lowest costs at many speeds; see :meth:`at_speed`.
 
@@ -466,29 +467,12 @@ class _SpeedCosts(_ServiceStates):
         whole = np.append(self.dollars, np.inf)[np.searchsorted(self.tokens_per_second, speeds)]
         return np.asarray(np.minimum(best, whole))
 
-    def _least(self, tokens_per_second: float, measured: bool = False) -> tuple[float, Instances] | None:
-        """Lowest cost at a speed [USD per 1e6 output tokens], and the instances with this cost.
-
-        If ``measured`` is True, only layouts of measured servers are searched.
-        """
-        least = self._place(tokens_per_second, measured=measured)
-        if least is None:
-            return None
-        candidate, at = self.candidates[least.number], (np.array([least.row]), np.array([least.column]))
-        concurrency = candidate.metrics.concurrency[at]
-        return least.dollars, self._instances(least.number, *at, concurrency, candidate.label)
-
-    def _place(self, tokens_per_second: float, *, measured: bool = False) -> _Place | None:
-        """Find the position with the lowest cost at a speed or above, with a preference for simple deployments.
-
-        If ``measured`` is True, only layouts of measured servers are searched.
-        """
+    def _place(self, tokens_per_second: float) -> _Place | None:
+        """Find the position with the lowest cost at a speed or above, with a preference for simple deployments."""
         found: list[tuple[float, int, _Place]] = []
         for number, candidate in enumerate(self.candidates):
             speeds = 1.0 / candidate.metrics.tpot_seconds
             costs = candidate.kept_dollars(self.promises)
-            if measured:
-                costs = np.where(candidate.measured_rows[:, None], costs, np.nan)
             for level in np.unique(candidate.complexity).tolist():
                 rows = np.flatnonzero(candidate.complexity == level)
                 least = pareto.least_from(speeds[rows], costs[rows], tokens_per_second)
@@ -504,8 +488,6 @@ class _SpeedCosts(_ServiceStates):
         if not found:
             return None
         best = found[simplest(*zip(*((dollars, level) for dollars, level, _ in found), strict=True))][2]
-        if measured:
-            return best
         # A point of the frontier is also used if it is only slightly cheaper than an interpolated position.
         for at in np.flatnonzero(self.tokens_per_second >= tokens_per_second)[:1].tolist():
             if self.dollars[at] < best.dollars:

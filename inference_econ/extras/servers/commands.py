@@ -79,7 +79,7 @@ def validate(
     from inference_econ.extras.servers.pages.servers import ValidationPage
     from inference_econ.extras.servers.validation import servers as measured
 
-    files = measured.read_files(sources, report.deployment_reader.measured_server(request, engine))
+    files = measured.read_files(sources, _measured_server(request, engine))
     compared = tuple(measured.predict_files(files, name, levels=levels) for name in assumptions or (None,))
     assert request.asked is not None
     words = [*request.asked.words(), "--format", "markdown"]
@@ -88,6 +88,12 @@ def validate(
 
 
 validate.__doc__ = _HELP
+
+
+def _measured_server(request: Request, engine: str) -> ie.MeasuredServer:
+    """Description of a measured server from options, which adds what the result files of a benchmark lack."""
+    given = {name: getattr(request, name) for name in ("model", "hardware", "weights", "kv", "tp", "dp", "pp", "ep")}
+    return ie.MeasuredServer(**given, engine=engine, draft_tokens=request.draft_length)
 
 
 def _against(results: Sequence[str], path: str, number: int | None) -> run_vs_prediction.AgainstPage:
@@ -171,7 +177,7 @@ def calibrate(
     for change in request.changes:
         if not change.startswith("assumptions."):
             raise InputError(f"--set {change}: only assumptions can be changed here; write assumptions.FIELD=VALUE")
-    measured = _Measured.of(data, where, without, most, report.deployment_reader.measured_server(request, engine))
+    measured = _Measured.of(data, where, without, most, _measured_server(request, engine))
     source = ", ".join(data) + (f" where {', '.join(where)}" if where else "")
     source += f", without {'; '.join(without)}" if without else ""
     page: Page

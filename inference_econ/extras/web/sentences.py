@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
 from inference_econ.records.texts import PART_NAMES, amount, chips_label, dollars, layout_label, per_hour
-from inference_econ.report.headings import enumerated, promises_label, subject_label
+from inference_econ.report.headings import enumerated, promises_label
 from inference_econ.report.page import Page, Pieces
 from inference_econ.report.service import fleet_name, milliseconds
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from inference_econ.answers.prefix_cache import Offloading
     from inference_econ.answers.price import Sheet
     from inference_econ.answers.traffic import TraceProfile
+    from inference_econ.engine import Setup
     from inference_econ.report.questions.assess import AssessmentPage
     from inference_econ.report.questions.compare import ComparisonPage
     from inference_econ.report.questions.explain import ExplanationPage, IntensityPage
@@ -56,12 +57,17 @@ def summary(page: Page) -> Summary:
     return Summary(page.question(), page.conclusion(), page.proportional)
 
 
+def _subject(setup: Setup) -> str:
+    """Name of the model and the GPU."""
+    return f"{setup.model.name} on {setup.hardware.name}"
+
+
 def _assessment(page: AssessmentPage) -> Summary:
     from inference_econ.report.questions.assess import verdict
 
     measured, (predicted, others, _) = page.answer.measured, verdict(page.answer)
     question = (
-        f"Is {measured.tokens_per_second_per_user:g} tokens/s per user of {subject_label(page.answer.setup)} on "
+        f"Is {measured.tokens_per_second_per_user:g} tokens/s per user of {_subject(page.answer.setup)} on "
         f"{chips_label(measured.accelerators)} good or bad, and what limits it?"
     )
     return Summary(question, (f"{predicted} {others}",))
@@ -93,13 +99,13 @@ def _explanation(page: ExplanationPage) -> Summary:
     shares = ", ".join(f"{100 * value / total:.0f} % {name}" for name, value in largest)
     time = f"It takes {milliseconds(step.seconds)} ms, limited by {PART_NAMES[step.limited_by]}: {shares}"
     cost = [] if step.dollars is None else ["; a million tokens cost $", dollars(step.dollars)]
-    return Summary(f"Where does the time of a {phase} step of {subject_label(step.setup)} go?", (time, *cost, "."))
+    return Summary(f"Where does the time of a {phase} step of {_subject(step.setup)} go?", (time, *cost, "."))
 
 
 def _intensity(page: IntensityPage) -> Summary:
     from inference_econ.report.questions.explain import step_sentence
 
-    question = f"From which {page.answer.over} on is arithmetic the limit of {subject_label(page.answer.setup)}?"
+    question = f"From which {page.answer.over} on is arithmetic the limit of {_subject(page.answer.setup)}?"
     return Summary(question, [step_sentence(page.answer)])
 
 
@@ -112,12 +118,12 @@ def _fits(page: Any) -> Summary:
         f"On {where}, {first.service.slots:,.0f} concurrent requests fit, or a single request of "
         f"{first.largest_context:,} tokens."
     )
-    return Summary(f"Does {subject_label(answer.setup)} fit?", (conclusion,))
+    return Summary(f"Does {_subject(answer.setup)} fit?", (conclusion,))
 
 
 def _frontier(page: FrontierPage) -> Summary:
     """Both ends of the frontier, and its preferred point."""
-    front, subject = page.answer, subject_label(page.answer.setup)
+    front, subject = page.answer, _subject(page.answer.setup)
     question = f"What does decoding {subject} cost at each speed, without prefill?"
     if isinstance(front, ServiceFrontier):
         question = f"What does it cost to serve {subject} at each speed?"
@@ -147,7 +153,7 @@ def _load(page: LoadPage) -> Summary:
         *cost, ".",
     )  # fmt: skip
     question = (
-        f"How do latency and token cost of {subject_label(service.setup)} on {fleet_name(service, sheet.replicas)} "
+        f"How do latency and token cost of {_subject(service.setup)} on {fleet_name(service, sheet.replicas)} "
         "change with the load?"
     )
     return Summary(question, conclusion)
@@ -162,13 +168,13 @@ def _estimate(page: Any) -> Summary:
         f"{last['tokens_per_second_per_user']:.3g} tokens/s, and each GPU generates "
         f"{last['tokens_per_second_per_accelerator']:,.0f} output tokens/s."
     )
-    return Summary(f"How fast is {subject_label(answer.states.setup)} at each concurrency?", (conclusion,))
+    return Summary(f"How fast is {_subject(answer.states.setup)} at each concurrency?", (conclusion,))
 
 
 def _prefix_cache(page: Any) -> Summary:
     """Time to recompute the prefix, and to read it from each tier."""
     answer: Offloading = page.answer
-    subject = subject_label(answer.service.setup)
+    subject = _subject(answer.service.setup)
     read = " and ".join(f"{milliseconds(reading.seconds)} ms from {reading.tier}" for reading in answer.readings[1:])
     conclusion = (
         f"Recomputing its {answer.prefix_tokens:,.0f} tokens takes {milliseconds(answer.computing_seconds)} ms of an "
@@ -191,7 +197,7 @@ def _price(page: Any) -> Summary:
     costs = [piece for kind in kinds for piece in (", $", dollars(sheet.average[kind]), f" of {KIND_NAMES[kind]}")]
     fleet = f" on {fleet_name(sheet.service, sheet.replicas)}, at $"
     conclusion = ("A million tokens cost $", *costs[1:], fleet, per_hour(sheet.dollars_per_hour), " per hour.")
-    question = f"What does each kind of token cost on {subject_label(sheet.service.setup)} at {rate:.4g} requests/s?"
+    question = f"What does each kind of token cost on {_subject(sheet.service.setup)} at {rate:.4g} requests/s?"
     mix = None
     if sheet.tokens_per_hour["cached_input"]:
         share = requests.cached / requests.isl.mean
@@ -253,7 +259,7 @@ def _scenario(page: ScenarioPage) -> Summary:
 
 
 def _speculation(page: Any) -> Summary:
-    return Summary(f"When does speculation pay for {subject_label(page.answer.plain.setup)}?", page.conclusion())
+    return Summary(f"When does speculation pay for {_subject(page.answer.plain.setup)}?", page.conclusion())
 
 
 def _trace(page: Any) -> Summary:
@@ -274,7 +280,7 @@ def _what_if(page: Any) -> Summary:
     answer: WhatIf = page.answer
     effect, speed = answer.by_size[0], amount(answer.speeds[0])
     cost = f"changes the cost of {speed} tokens/s per user by {effect.cost():+.2f} %."
-    question = f"Which inputs change the cost of serving {subject_label(answer.front.setup)} most?"
+    question = f"Which inputs change the cost of serving {_subject(answer.front.setup)} most?"
     return Summary(question, (f"1 % more of {effect.input.label} {cost}",), proportional=False)
 
 

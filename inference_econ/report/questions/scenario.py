@@ -14,9 +14,6 @@ from inference_econ.studies.results import Result
 if TYPE_CHECKING:  # tables of the published study need no pages of services
     from inference_econ.report.questions.assess import AssessmentPage
 
-#: Exponent a of the buyer preference speed^a / cost of the published study (eq. 45) [1].
-_EXPONENT = 3.0
-
 
 class ScenarioPage(AnswerPage[Result]):
     """Page of the result of a scenario."""
