@@ -14,7 +14,6 @@ from inference_econ.inputs import Kind, catalog
 from inference_econ.records.files import check_ending, ending_of, write_text
 from inference_econ.records.plain import csv_text
 from inference_econ.requests import Request, kinds
-from inference_econ.requests.places import check_apart
 
 from . import show
 
@@ -277,15 +276,3 @@ def figure(request: Request, name: str, path: str | None) -> None:
     else:
         report.pages.page(answer).draw(target)
     request.tell(f"wrote {target}")
-
-
-def reproduce(request: Request, folder: str) -> Page:
-    """Reproduce all tables and figures of the published study, cell by cell.
-
-    The study is "Inference economics of language models". To change an assumption of one table or figure, use 'paper
-    table paper/table_4 --set KEY=VALUE' or 'paper run paper/figure_1 --set KEY=VALUE'.
-    """
-    if request.output is not None:
-        for place in report.gallery.places(folder):
-            check_apart({"-o": request.output, "--folder": str(place)})
-    return report.gallery.ReproductionPage(report.gallery.reproduce(folder, progress=request.progress))

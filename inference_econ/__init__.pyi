@@ -64,6 +64,7 @@ from .extras.fleets.hour_cost import hour_cost as hour_cost
 from .extras.fleets.rollout import Rollout as Rollout
 from .extras.papers.claims import Ledger as Ledger
 from .extras.papers.claims import claims as claims
+from .extras.papers.gallery import reproduce as reproduce
 from .extras.papers.prefill import PrefillWays as PrefillWays
 from .extras.servers.calibrate import Calibrated as Calibrated
 from .extras.servers.calibrate import calibrate as calibrate
@@ -98,7 +99,6 @@ from .inputs.workload.traffic import Traffic as Traffic
 from .inputs.workload.traffic import TrafficSpec as TrafficSpec
 from .records.saved import SavedAnswer as SavedAnswer
 from .records.saved import load_answer as load_answer
-from .report.gallery import reproduce as reproduce
 from .search.frontier import Frontier as Frontier
 from .search.frontier import FrontierSummary as FrontierSummary
 from .search.frontier import Point as Point
