@@ -164,7 +164,10 @@ def offer_by(model: ModelSpec, text: str) -> Offer:
     exact = [offer for offer in matching if written and offer.model_as_written.lower() == written]
     if len(exact or matching) == 1:
         return (exact or matching)[0]
-    names = map(_written, matching) if matching else sorted({offer.provider.lower() for offer in recorded})
+    spelled = (
+        f"{offer.provider}/{offer.model_as_written}{f':{offer.hours}' if offer.hours else ''}" for offer in matching
+    )
+    names = spelled if matching else sorted({offer.provider.lower() for offer in recorded})
     listed, what = ", ".join(names) or "none", "several offers" if matching else "no offer"
     raise InputError(
         f"{text!r} names {what} of {model.name}; recorded: {listed}; 'inference-econ list offers' has the rest"
@@ -179,10 +182,6 @@ def prices_of(offer: Offer) -> dict[str, float]:
     plain, cached = offer.dollars_per_million_input_tokens, offer.dollars_per_million_cached_input_tokens
     output = offer.dollars_per_million_output_tokens
     return {"input": plain, "cached_input": plain if cached is None else cached, "output": output}
-
-
-def _written(offer: Offer) -> str:
-    return f"{offer.provider}/{offer.model_as_written}{f':{offer.hours}' if offer.hours else ''}"
 
 
 def _ours(reason: str) -> UsualSpeed:

@@ -483,24 +483,17 @@ def recipes_to_try(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[Rec
         seen: list[tuple[str, Speculation | None]] = []
         for practice in practices_in(engine.name, setup.model, setup.hardware, setup.precision):
             try:
-                cached = with_cache(run, practice.kv)
-                proposer = _proposer(practice, cached) if speculation == RECIPE else proposed
+                cached, proposer = with_cache(run, practice.kv), proposed
+                if speculation == RECIPE and practice.proposer is not None:
+                    # An engine uses the same draft length for all batches.
+                    drafts = Speculation.of(practice.proposer, longest=practice.draft_length, setup=cached)
+                    proposer = drafts.of_one_length()
             except InputError:
                 # The recipe is for another GPU or checkpoint.
                 continue
             if (key := (cached.precision.kv, proposer)) not in seen:
                 seen.append(key)
                 yield RecipeSetup(cached, proposer, practice)
-
-
-def _proposer(practice: Practice, setup: Setup) -> Speculation | None:
-    """Speculation method of a recipe.
-
-    The method has a single draft length, because an engine uses the same length for all batches.
-    """
-    if practice.proposer is None:
-        return None
-    return Speculation.of(practice.proposer, longest=practice.draft_length, setup=setup).of_one_length()
 
 
 def _arranged(

@@ -364,7 +364,8 @@ def write_names(axes: Axes, points: Sequence[Named]) -> None:
             box = Bbox.from_extents(*(middle - size / 2.0 - _AROUND), *(middle + size / 2.0 + _AROUND))
             covered = sum(box.overlaps(other) for other in others)
             covered += not (axes.bbox.contains(*box.min) and axes.bbox.contains(*box.max))
-            tried[right, up, distance] = _CROSSED * _inside(box, curves) + _COVERED * covered + distance, box
+            crossed = int(np.all((curves >= box.min) & (curves <= box.max), axis=1).sum())
+            tried[right, up, distance] = _CROSSED * crossed + _COVERED * covered + distance, box
         (right, up, distance), (_, box) = min(tried.items(), key=lambda item: item[1][0])
         leader = {"arrowstyle": "-", "color": point.colour, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3}
         axes.annotate(
@@ -388,8 +389,3 @@ def _stepped(line: Array) -> Array:
     lengths = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(line, axis=0).T))])
     along = np.arange(0.0, lengths[-1], _STEP)
     return np.column_stack([np.interp(along, lengths, line[:, axis]) for axis in (0, 1)])
-
-
-def _inside(box: Bbox, points: Array) -> int:
-    """Number of points inside a box [1]."""
-    return int(np.all((points >= box.min) & (points <= box.max), axis=1).sum())
