@@ -1,4 +1,4 @@
-"""Frontier of decode steps: the Pareto-optimal plans in speed and cost."""
+"""Frontier of decode steps: the Pareto-optimal plans in speed and cost, and the list of all plans of a grid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of one decode or prefill step: its parts, and its arithmetic intensity."""
+"""Pages of one decode or prefill step, and of the arithmetic intensity of operators."""
 
 from __future__ import annotations
 

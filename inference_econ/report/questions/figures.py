@@ -1,4 +1,4 @@
-"""Figures of the published study, drawn with matplotlib; other results use Altair charts."""
+"""Figures of scenarios and of the published study, drawn with matplotlib; other results use Altair charts."""
 
 from __future__ import annotations
 
