@@ -48,10 +48,8 @@ class MetricAxis(NamedTuple):
 
 #: Metrics by the names of ``--y``.
 AXES: Mapping[Metric, MetricAxis] = {
-    cast("Metric", row["name"]): MetricAxis(
-        *(row[name] for name in ("field", "label", "head", "good", "question")),
-        float(row["factor"]),
-        row["dollars"] == "yes",
+    cast("Metric", row["name"]): MetricAxis._make(
+        (*(row[name] for name in MetricAxis._fields[:-2]), float(row["factor"]), row["dollars"] == "yes")
     )
     for row in rows(Path(__file__).with_name("metrics.csv"))
 }
