@@ -29,8 +29,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
-from inference_econ.answers.deployments.most_traffic import most_traffic
-from inference_econ.answers.deployments.recommend import recommend
+from inference_econ.answers.deployments.recommend import most_traffic, recommend
 from inference_econ.answers.deployments.serving_frontier import service_frontier
 from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.disaggregated import steady

@@ -27,6 +27,7 @@ from typing import Any
 import click
 
 from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.extras.web.sentences import summary
 from inference_econ.inputs import catalog
 from inference_econ.records.plain import csv_text, json_text
 from inference_econ.report.page import Page
@@ -122,7 +123,8 @@ def tables(page: Page, widths: Sequence[int]) -> list[str]:
 
 
 def _question(page: Page) -> str:
-    lines = [page.question(), "".join(page.conclusion()), *map(str, page.sources()), str(page.proportional)]
+    told = summary(page)
+    lines = [told.question, "".join(told.conclusion), *map(str, page.sources()), str(told.proportional)]
     return "\n".join([*lines, ""])
 
 

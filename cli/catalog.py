@@ -1,4 +1,4 @@
-"""Commands that show the catalog, and import models, traces and API offers."""
+"""Commands that show the catalog, import models, traces and API offers, and run scenarios."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from inference_econ import answers, inputs, report
+from inference_econ import answers, inputs, report, studies
 from inference_econ.errors import InputError, UnknownNameError
 from inference_econ.inputs import Kind, catalog
-from inference_econ.records.files import check_ending, write_text
-from inference_econ.requests import Request
+from inference_econ.records.files import check_ending, ending_of, write_text
+from inference_econ.records.plain import csv_text
+from inference_econ.requests import Request, kinds
+
+from . import show
 
 if TYPE_CHECKING:
     from inference_econ._answer import Shown
@@ -117,7 +120,7 @@ def shown_kind(name: str) -> str:
     InputError
         If no kind has an entry of that name, or several kinds have one.
     """
-    found = [word for word, kind in _SHOWN.items() if _has(kind, name)]
+    found = [word for word, kind in _SHOWN.items() if _meant(kind, name) is not None]
     if len(found) == 1:
         return found[0]
     kinds = ", ".join((*found,) if found else (*_SHOWN, "field", "schema"))
@@ -125,13 +128,12 @@ def shown_kind(name: str) -> str:
     raise InputError(f"show {name}: {problem}; name the kind, one of {kinds}: inference-econ show KIND {name}")
 
 
-def _has(kind: Kind, name: str) -> bool:
-    """Check whether the catalog has an entry of one kind; any spelling of its name is accepted."""
+def _meant(kind: Kind, name: str) -> str | None:
+    """Name of the catalog entry that a text in any spelling means; None if there is no such entry."""
     try:
-        catalog.meaning(kind, name)
+        return catalog.meaning(kind, name).name
     except UnknownNameError:
-        return False
-    return True
+        return None
 
 
 def show_schema(kind: str, page: bool, path: str | None) -> str:
@@ -233,25 +235,44 @@ def _config(path: str) -> Path:
     """
     if not inputs.huggingface.is_identity(path) or Path(path).exists():
         return Path(path)
-    cache = _cache()
+    # The hub's environment variables name the folder of the cache.
+    home = Path(os.environ.get("HF_HOME") or inputs.user_folder("XDG_CACHE_HOME", ".cache") / "huggingface")
+    cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub").expanduser()
     config = inputs.huggingface.cached_config(path, cache)
     if config is None:
+        known = _meant("models", path)
+        listed = "" if known is None else f" (the catalogue has {known}, which needs no import)"
         raise InputError(
-            f"{path}: no such file, and {cache} has no config.json of a model with that id{_in_catalogue(path)}; give "
+            f"{path}: no such file, and {cache} has no config.json of a model with that id{listed}; give "
             f"the config.json that is published with its weights, or fetch it into the cache: hf download {path} "
             "config.json"
         )
     return config
 
 
-def _cache() -> Path:
-    """Folder of the Hugging Face cache, from the hub's environment variables."""
-    home = Path(os.environ.get("HF_HOME") or inputs.user_folder("XDG_CACHE_HOME", ".cache") / "huggingface")
-    return Path(os.environ.get("HF_HUB_CACHE") or home / "hub").expanduser()
+def run(request: Request, name: str) -> Shown:
+    """Run a study that a scenario (YAML file) defines.
+
+    NAME is a scenario (see 'inference-econ list scenarios') or the path of a YAML file.
+    """
+    return studies.scenario.run(name, changes=request.changes, progress=request.progress)
 
 
-def _in_catalogue(identity: str) -> str:
-    try:
-        return f" (the catalogue has {inputs.catalog.meaning('models', identity).name}, which needs no import)"
-    except UnknownNameError:
-        return ""
+def table(request: Request, name: str) -> Shown:
+    """Print the table that a scenario defines, for example paper/table_4."""
+    return studies.scenario.run(name, changes=request.changes, progress=request.progress)
+
+
+def figure(request: Request, name: str, path: str | None) -> None:
+    """Draw the figure that a scenario defines, for example paper/figure_6.
+
+    With -o NAME.csv, the command writes the curves.
+    """
+    target = path or kinds.kind("figure").read(f"{Path(name).stem}.svg")
+    with show.progress_bar(quiet=request.quiet) as progress:
+        answer = studies.scenario.run(name, changes=request.changes, progress=progress)
+    if ending_of(target) == ".csv":
+        write_text(target, csv_text(answer.to_frame(drawn=True)))
+    else:
+        report.pages.page(answer).draw(target)
+    request.tell(f"wrote {target}")

@@ -132,13 +132,6 @@ def _parameter(row: Parameter) -> click.Parameter:
     return ClickOption([*spelled, row.name], show_default=row.shown, **settings)
 
 
-def _draw_to_picture(values: dict[str, Any]) -> None:
-    """Treat the file of ``-o`` as the file of ``--plot`` if it has the extension of a picture."""
-    path = values.get("output")
-    if path and "plot" in values and not values["plot"] and ending_of(path) in PICTURES:
-        values |= {"plot": path, "output": None}
-
-
 def _show_all(ctx: click.Context, param: click.Parameter, value: Any) -> None:
     """Print the help with all options."""
     del param
@@ -174,7 +167,10 @@ class ClickCommand(click.Command):
                     axis = COMMANDS["compare"].parameters.get(str(option.name))
                     other = "; 'frontier' compares several" if axis is not None and axis.repeat else ""
                     raise click.BadParameter(f"given {times} times; give it once{other}.", ctx, option)
-            _draw_to_picture(ctx.params)
+            # If the file of ``-o`` has the extension of a picture, it is the file of ``--plot``.
+            values, path = ctx.params, ctx.params.get("output")
+            if path and "plot" in values and not values["plot"] and ending_of(path) in PICTURES:
+                values |= {"plot": path, "output": None}
             places.check(self.row.parameters, ctx.params)
         return rest
 
@@ -209,7 +205,9 @@ class ClickCommand(click.Command):
         with self._waited_for(ctx, partial(show.remark, quiet=ctx.params.get("quiet", False))):
             host = Host(put=partial(show.put, path=None, quiet=True), parse=parsed)
             answered = self.asked(ctx).answer(host)
-            return None if isinstance(answered, int) else page_or_text(answered)
+            if answered is None or isinstance(answered, int):
+                return None
+            return answered if isinstance(answered, str) else show.page_of(answered)
 
     def asked(self, ctx: click.Context) -> Invocation:
         """Return the command with its parsed options."""
@@ -249,11 +247,6 @@ class ClickCommand(click.Command):
         kind = next((it.kind for it in self.row.parameters.values() if isinstance(it.kind, kinds.FormatKind)), None)
         if kind is not None:
             write(formatter, "Number formats", [(kinds.FORMAT, ", ".join(kind.words))])
-
-
-def page_or_text(answered: Any) -> Any:
-    """Convert a result to the page that displays it; return texts and None unchanged."""
-    return answered if answered is None or isinstance(answered, str) else show.page_of(answered)
 
 
 def parsed(typed: Sequence[str]) -> Invocation:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from dataclasses import replace
+from typing import Literal
 
 import inference_econ as ie
 from inference_econ import answers, report
@@ -12,11 +12,7 @@ from inference_econ.errors import InputError
 from inference_econ.records import saved
 from inference_econ.records.files import check_ending
 from inference_econ.records.plain import json_text
-from inference_econ.report import saved_services
 from inference_econ.requests import COMMANDS, Invocation, Request, subject, tables
-
-if TYPE_CHECKING:
-    from inference_econ.answers.launching.plan import LaunchPlan
 
 Generator = Literal["vllm", "aiperf", "guidellm"]
 #: Options that choose the output form, not the deployment.
@@ -28,19 +24,6 @@ _WRITING = (
 _HERE = "command line"
 #: Allowed endings of script and manifest files.
 _SCRIPT, _MANIFEST = (".sh", ""), (".yaml", ".yml", "")
-
-
-@dataclass(frozen=True, slots=True)
-class _Engine:
-    """Engine options of the command, and the weights to serve."""
-
-    to: str | None
-    version: str | None
-    image: str | None
-    model_id: str | None
-    draft_model_id: str | None
-    longest: int | None
-    generator: Generator
 
 
 def launch(
@@ -62,45 +45,46 @@ def launch(
     with the options of 'recommend'. With --as keda or llm-d-autoscaling, the output has an autoscaler. The command
     checks all engine arguments against the options of the engine at --engine-version.
     """
+    from inference_econ.answers.launching import plan
     from inference_econ.engine import node
 
     if request.output is not None:
         endings = _SCRIPT if form == "command" else _MANIFEST
         check_ending(request.output, f"the name of what --as {form} writes", endings)
-    engine = _Engine(to, version, image, model_id, draft_model_id, longest, generator)
-    deployment = _deployment(request, _saved(request, answer, to), engine)
-    size = size or node(deployment.instances[0].service.setup.hardware)
-    deployment = replace(deployment, said=(*deployment.said, *report.launch.unlinked(deployment.instances, size)))
-    return str(tables.launch_writer(form)(deployment, size))
-
-
-def _deployment(request: Request, saved: ie.SavedAnswer, engine: _Engine) -> LaunchPlan:
-    from inference_econ.answers.launching import plan
-
-    deployment = report.deployment_reader.chosen(saved, request.number)
-    engines, which = str(deployment.practice["engine"] or ""), f"choice {request.number or 1}"
-    to = engine.to or plan.usual_engine(engines)
+    saved = _saved(request, answer, to)
+    chosen = report.deployment_reader.chosen(saved, request.number)
+    engines, which = str(chosen.practice["engine"] or ""), f"choice {request.number or 1}"
+    to = to or plan.usual_engine(engines)
     if to is None:
         of_what = f"is one of {engines}, which is not started here" if engines else "is of no engine"
         raise InputError(f"{which} of {saved.origin} {of_what}; name one with --to", option="to")
     plan.check_engine(engines, to, f"{which} of {saved.origin}")
-    runner = plan.engine(to, engine.version, engine.image)
-    parts = saved_services.parts(saved, deployment)
-    speculation = saved_services.asked_speculation(saved, deployment)
-    if engine.draft_model_id is not None and (speculation is None or speculation.proposer not in ("eagle", "draft")):
+    runner = plan.engine(to, version, image)
+    parts = report.deployment_reader.parts(saved, chosen)
+    speculation = report.deployment_reader.asked_speculation(saved, chosen)
+    if draft_model_id is not None and (speculation is None or speculation.proposer not in ("eagle", "draft")):
         raise InputError(
             "--draft-model-id names an EAGLE head or a draft model, but the result uses neither; use --eagle or "
             "--draft MODEL",
             option="draft_model_id",
         )
-    served = plan.weights(parts[0].service, engine.model_id, engine.draft_model_id)
-    made = plan.instances(runner, parts, served, engine.longest)
-    pick, scaling = _pick(saved, request.number), deployment.scaling
-    if scaling is not None:
-        variant = f"{parts[0].service.setup.hardware.family} {scaling.paid}"
+    served = plan.weights(parts[0].service, model_id, draft_model_id)
+    made = plan.instances(runner, parts, served, longest)
+    if chosen.scaling is not None:
+        variant = f"{parts[0].service.setup.hardware.family} {chosen.scaling.paid}"
         made = [replace(instance, variant=variant) for instance in made]
-    load, expected, remarks = deployment.load, deployment.expected, deployment.remarks
-    return plan.LaunchPlan(made, load, expected, engine.generator, pick, speculation, scaling, remarks)
+    size = size or node(made[0].service.setup.hardware)
+    deployment = plan.LaunchPlan(
+        made,
+        chosen.load,
+        chosen.expected,
+        generator,
+        _pick(saved, request.number),
+        speculation,
+        chosen.scaling,
+        (*chosen.remarks, *report.launch.unlinked(made, size)),
+    )
+    return str(tables.launch_writer(form)(deployment, size))
 
 
 def _pick(saved: ie.SavedAnswer, number: int | None) -> str:
@@ -121,7 +105,7 @@ def _saved(request: Request, answer: str, to: str | None) -> ie.SavedAnswer:
         If a file and options are both given, or neither gives a valid result.
     """
     if answer.endswith(".json") and not request.hardware:
-        saved_services.check_alone(request, answer, _WRITING)
+        report.deployment_reader.check_alone(request, answer, _WRITING)
         return report.deployment_reader.read(answer)
     if saved.is_answer(answer):
         raise InputError(f"{request.hardware} contradicts {answer}, which has settled it; leave it out")
@@ -131,7 +115,7 @@ def _saved(request: Request, answer: str, to: str | None) -> ie.SavedAnswer:
             "inference-econ launch llama_3_70b h100_sxm",
             option="hardware",
         )
-    return _recommended(saved_services.of_model(request, answer), to)
+    return _recommended(report.deployment_reader.of_model(request, answer), to)
 
 
 def _recommended(request: Request, to: str | None) -> ie.SavedAnswer:

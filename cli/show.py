@@ -68,7 +68,12 @@ class Output(NamedTuple):
         path, quiet = values.get("output"), values.get("quiet", False)
         if "as_csv" not in values:
             return cls("table", path, values.get("plot"), quiet)
-        form = _chosen_form(values["form"], as_json=values["as_json"], as_csv=values["as_csv"])
+        named = {"--json": values["as_json"], "--csv": values["as_csv"]}
+        named[f"--format {values['form']}"] = values["form"] is not None
+        chosen = [option for option, wanted in named.items() if wanted]
+        if len(chosen) > 1:
+            raise InputError(f"give only one of {', '.join(chosen)}")
+        form = chosen[0].removeprefix("--format ").removeprefix("--") if chosen else None
         if path is not None:
             form = _written_form(path, form)
         shown = values.get("why", False), values.get("intervals", False)
@@ -78,21 +83,6 @@ class Output(NamedTuple):
 #: Output formats by file extension. Files with the extension .txt may have any format.
 _FORMS = {".csv": "csv", ".json": "json", ".md": "markdown"}
 _TEXT = ".txt"
-
-
-def _chosen_form(form: str | None, *, as_json: bool, as_csv: bool) -> str | None:
-    """Output format that an option sets; None without such an option.
-
-    Raises
-    ------
-    InputError
-        If several options set an output format.
-    """
-    named = {"--json": as_json, "--csv": as_csv, f"--format {form}": form is not None}
-    chosen = [option for option, wanted in named.items() if wanted]
-    if len(chosen) > 1:
-        raise InputError(f"give only one of {', '.join(chosen)}")
-    return chosen[0].removeprefix("--format ").removeprefix("--") if chosen else None
 
 
 def _written_form(path: str, form: str | None) -> str:

@@ -92,8 +92,9 @@ class Shown:
 
     @property
     def setups(self) -> Sequence[Setup]:
-        """Setups of the query; empty if the query has none."""
-        return ()
+        """Setups of the query: by default the setup of the result; empty if the result has none."""
+        setup: Setup | None = getattr(self, "setup", None)
+        return () if setup is None else [setup]
 
     def record(self) -> Any:
         """Return the result as plain data: a dictionary, or a list of records."""

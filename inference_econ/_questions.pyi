@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, overload
 from inference_econ._types import Progress
 from inference_econ._answer import Shown
 from inference_econ.answers.assess import Assessment
+from inference_econ.answers.assess import Observation
 from inference_econ.answers.deployments.deployment import Margin
 from inference_econ.answers.deployments.recommend import Recommendation
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
@@ -16,14 +17,13 @@ from inference_econ.answers.deployments.serving_options import Arrangement
 from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.deployments.serving_options import Pooling
 from inference_econ.answers.deployments.serving_options import Proposer
-from inference_econ.answers.estimate import DeploymentEstimate
 from inference_econ.answers.explain import Explanation
 from inference_econ.answers.fits import Fits
+from inference_econ.answers.load import DeploymentEstimate
 from inference_econ.answers.load import LoadCurve
 from inference_econ.answers.prefix_cache import Conversation
 from inference_econ.answers.prefix_cache import Offloading
 from inference_econ.answers.price import Sheet
-from inference_econ.answers.roofline_gap import Observation
 from inference_econ.answers.slo import Targets
 from inference_econ.answers.speculate import Speculated
 from inference_econ.engine import Contexts
@@ -53,6 +53,7 @@ from inference_econ.inputs import Settings
 from inference_econ.inputs import TensorLayout
 from inference_econ.inputs import Traffic
 from inference_econ.inputs import catalog
+from inference_econ.inputs.catalog import Name
 from inference_econ.serving import Services
 from inference_econ.studies.compare import Comparison
 from inference_econ.studies.compare import Names
@@ -286,8 +287,9 @@ def frontier(
 ) -> ServiceFrontier | Any: ...
 @overload
 def frontier(
-    setup: Setup, traffic: Traffic | Requests=..., space: Space | None=..., *, speculation: Proposer=...,
-    arrangement: Arrangement=..., pooling: Pooling | None=..., promises: Targets | None=..., slots: int | None=...
+    setup: Setup | ModelSpec | Name, traffic: Traffic | Requests | HardwareSpec | Name=..., space: Space | None=..., *,
+    speculation: Proposer=..., arrangement: Arrangement=..., pooling: Pooling | None=..., promises: Targets | None=...,
+    slots: int | None=...
 ) -> ServiceFrontier: ...
 @overload
 def compare(

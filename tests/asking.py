@@ -9,8 +9,8 @@ import inference_econ as ie
 from inference_econ.answers.deployments.serving_frontier import service_frontier
 from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.disaggregated import pools as disaggregated
+from inference_econ.answers.disaggregated.load import SteadyPools
 from inference_econ.answers.disaggregated.pools import Pools
-from inference_econ.answers.disaggregated.steady import SteadyPools
 from inference_econ.answers.speculate import Speculated
 from inference_econ.answers.speculate import speculate as speculate_on
 from inference_econ.engine import Speculation

@@ -12,7 +12,7 @@ from inference_econ.extras.servers.pages.servers import of_chance, share_inside
 from inference_econ.extras.servers.validation.servers import BY_NAME
 from inference_econ.inputs import Assumptions, ErrorSpread, Unlike, catalog, percent
 from inference_econ.inputs import Quantity as Fitted
-from inference_econ.report.error_notes import WITHOUT
+from inference_econ.report.notes import WITHOUT
 from inference_econ.report.page import Table
 
 

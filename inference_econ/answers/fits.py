@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from inference_econ._answer import Shown
-from inference_econ.answers.deployments.service_record import layout_of
+from inference_econ.answers.deployments.deployment import layout_of
 from inference_econ.answers.layout_services import offer
 from inference_econ.engine import Setup, Space, attention_groups, for_engine, has_recipes, memory, needed_memory, node
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import HourPrice, Requests, Traffic
 from inference_econ.inputs.prices import UNPRICED
 from inference_econ.records.facts import facts
+from inference_econ.records.plain import attributes
 from inference_econ.serving import Service
 
 #: Longest request to try for a model without a maximum context [tokens].
@@ -87,8 +88,7 @@ class Fits(Shown):
                 "assumptions": fit.service.setup.assumptions.name,
                 "kv": fit.service.setup.precision.kv,
                 "slots": fit.service.slots,
-                "largest_context": fit.largest_context,
-                "cached_tokens": fit.cached_tokens,
+                **attributes(fit, "largest_context cached_tokens"),
                 "weight_bytes": float(np.ravel(fit.service.setup.memory(fit.service.plans).weight_bytes)[0]),
             }
             for fit in self.instances

@@ -1,10 +1,10 @@
-"""A fleet under a range of loads: latencies, SLO attainment, and cost per token."""
+"""One fleet: an estimate at given concurrencies or at a rate, and a sweep over loads with SLO attainment and costs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,22 +13,24 @@ import numpy as np
 from inference_econ import _work
 from inference_econ._answer import Shown
 from inference_econ._types import Progress
+from inference_econ.answers.deployments.deployment import SelectionRule, bounded_load, pick_record, service_record
 from inference_econ.answers.deployments.recommend import (
     Burstiness,
     as_candidates,
     burstiness,
     burstiness_at,
     burstiness_record,
+    recommend,
 )
-from inference_econ.answers.deployments.service_record import SelectionRule, bounded_load, pick_record, service_record
-from inference_econ.answers.deployments.serving_options import Candidate
+from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
+from inference_econ.answers.deployments.serving_options import Candidate, StateMetrics
 from inference_econ.answers.price import Sheet, sheet
 from inference_econ.answers.simplest import complexity, simplest
 from inference_econ.answers.slo import Chances, Targets, chances, chances_record, promised_rates
 from inference_econ.engine import Setup
-from inference_econ.errors import InputError
+from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.records.facts import without_unknown_costs
-from inference_econ.records.plain import finite_or_none
+from inference_econ.records.plain import attributes, finite_or_none
 from inference_econ.serving import (
     Loaded,
     Service,
@@ -109,10 +111,8 @@ class LoadPoint:
         bill = self.sheet
         record: dict[str, object] = {
             **bounded_load(bill.service, self.load, bill.replicas, targets),
-            "slo_met_share": self.kept,
-            "good_requests_per_second": self.good_per_second,
-            "dollars_per_million_tokens": bill.dollars_per_million_tokens,
-            "dollars_per_million_output_tokens": bill.dollars_per_million_output_tokens,
+            **attributes(self, "slo_met_share=kept good_requests_per_second=good_per_second"),
+            **attributes(bill, "dollars_per_million_tokens dollars_per_million_output_tokens"),
             **bill.power(),
             **chances_record(self.chances),
         }
@@ -308,6 +308,7 @@ def sweep(
         raise InputError(f"request rates must be positive, got {wrong[0]:g}")
     wanted = Targets() if targets is None else targets
     promised = wanted.predicted(service)
+    limits = {f"{name}_seconds": seconds for name, seconds in promised.every.items()}
     count, points = len(requests_per_second), []
     work = f"{count:,} loads of up to {service.slots:,} requests in flight"
     _work.check(work, seconds=count * (_SECONDS + _SLOT_SECONDS * service.slots), smaller=_LOADS)
@@ -323,20 +324,11 @@ def sweep(
         if progress is not None:
             progress(index / count, f"{rate:g} requests/s")
         per_replica = rate / replicas
-        kept = None
-        if promised.given:
-            kept = slo_met_share(
-                service,
-                per_replica,
-                ttft_seconds=promised.ttft_seconds,
-                tpot_seconds=promised.tpot_seconds,
-                e2e_seconds=promised.e2e_seconds,
-                arrivals=arrivals,
-            )
+        kept = slo_met_share(service, per_replica, **limits, arrivals=arrivals) if promised.given else None
         played = simulator.rehearse(service, per_replica, arrivals=arrivals) if simulate or unproven[index] else None
         load = seen(closed, played) if unproven[index] and played is not None else closed
         if load.played and kept is not None and played is not None:
-            kept = played.slo_met_share(promised.ttft_seconds, promised.tpot_seconds, promised.e2e_seconds)
+            kept = played.slo_met_share(**limits)
         bill = sheet(service, rate, replicas=replicas, load=load)
         points.append(LoadPoint(bill, kept, played, chances(service, load, wanted), closed))
     return points
@@ -369,10 +361,8 @@ def _simulated_record(trace: Trace, *, saturated: bool) -> dict[str, object]:
     summary = trace.summary()
     record: dict[str, object] = {
         "requests": trace.ttft.size,
-        "completed_requests_per_second_per_instance": trace.requests_per_second,
-        "concurrency_per_replica": trace.in_flight,
-        "busy": trace.busy,
-        "preemptions": trace.preemptions,
+        **attributes(trace, "completed_requests_per_second_per_instance=requests_per_second"),
+        **attributes(trace, "concurrency_per_replica=in_flight busy preemptions"),
     }
     for key, name in _SIMULATED.items():
         endless = saturated and name != "tpot"
@@ -382,3 +372,203 @@ def _simulated_record(trace: Trace, *, saturated: bool) -> dict[str, object]:
                 for statistic, estimate in summary[name].items()
             }
     return record
+
+
+#: Default numbers of concurrent requests [1]. The maximum concurrency that fits is added to them.
+USUAL_CONCURRENCY = (1, 8, 32, 64)
+#: Relative rounding error of a concurrency [1].
+_ROUNDING = 1e-9
+#: Number of cheap deployments that are compared [1]. The deployment with the fewest GPUs is used.
+_COMPARED = 50
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DeploymentEstimate(Shown):
+    """Steady states of one deployment at several concurrencies, under continuous batching."""
+
+    page = "report.questions.load:EstimatePage"
+
+    states: ServiceFrontier
+    """Steady states of one replica, in ascending order of concurrency. The states need not be Pareto-optimal."""
+    replicas: int
+    """Number of replicas that share the requests evenly [1]."""
+    pick: SelectionRule
+    """Rule that selected the layout."""
+
+    @property
+    def service(self) -> Service:
+        """Service of one replica."""
+        return self.states.candidates[0].services.service(0)
+
+    @property
+    def setups(self) -> Sequence[Setup]:
+        """Setup of the deployment."""
+        return [self.states.setup]
+
+    def record(self) -> dict[str, Any]:
+        """Return the result as plain data."""
+        record = self.states.record()
+        for name in ("summary", "slos", "points"):
+            record.pop(name)
+        ((point, _), *_) = self.states.bounded_points()
+        record = {
+            **record,
+            "replicas": self.replicas,
+            "accelerators": self.replicas * self.service.accelerators,
+            "layout": point["layout"],
+            **{name: point[name] for name in ("evidence", "measured_runs")},
+            **pick_record(self.pick),
+            "points": self.records(),
+        }
+        return without_unknown_costs(record, *self.setups)
+
+    def records(self) -> list[Mapping[str, Any]]:
+        """Return one record per concurrency, with the ends of the 80% intervals.
+
+        Concurrency and request rate are totals over all replicas. All other values describe a single request or GPU.
+        """
+        rows: list[Mapping[str, Any]] = []
+        for record, _ in self.states.bounded_points():
+            kept: dict[str, Any] = {name: value for name, value in record.items() if name not in _OF_LAYOUTS}
+            for name in ("concurrency", "requests_per_second"):
+                kept |= {key: self.replicas * value for key, value in kept.items() if key.startswith(name) and value}
+            rows.append(without_unknown_costs(kept, *self.setups))
+        return rows
+
+
+#: Record fields that have one value per deployment, so the records of single concurrencies omit them.
+_OF_LAYOUTS = (
+    *("layout", "recipe", "kv", "speculation", "accelerators", "evidence", "measured_runs"),
+    "aggregated_dollars_per_million_output_tokens",
+)
+
+
+def estimate(
+    candidates: Sequence[Candidate], concurrency: Sequence[int] = (), *, replicas: int = 1
+) -> DeploymentEstimate:
+    """Predict one deployment at some numbers of concurrent requests.
+
+    The layout has the fewest GPUs that fit the largest concurrency (64 by default). Among layouts with this number of
+    GPUs, the layout with the highest throughput is used.
+
+    Parameters
+    ----------
+    candidates : sequence of Candidate
+        Aggregated layouts of one model on one GPU, with one setup per engine.
+    concurrency : sequence of int
+        Total numbers of concurrent requests over all replicas [1]; by default 1, 8, 32, 64 and the maximum that fits.
+    replicas : int
+        Number of replicas that share the requests evenly [1].
+
+    Returns
+    -------
+    DeploymentEstimate
+        Steady states in ascending order of concurrency. Their TTFT is a mean without queueing.
+
+    Raises
+    ------
+    InputError
+        If a number is not positive, a concurrency is smaller than the number of replicas, or no layout is aggregated.
+    NothingFitsError
+        If no layout fits the requests; the message has the largest concurrency that fits.
+
+    Examples
+    --------
+    >>> from inference_econ.answers.deployments.serving_options import market
+    >>> from inference_econ.inputs import Requests
+    >>> offers = market(Setup.of("llama_3_8b", "h100_sxm"), Requests(1000, 200), arrangement="aggregated")
+    >>> found = estimate(offers, [16])
+    >>> found.service.accelerators, [round(row["concurrency"]) for row in found.records()]
+    (1, [16])
+    """
+    if min((*concurrency, replicas)) < 1:
+        raise InputError(f"--concurrency and --replicas are at least 1, got {min((*concurrency, replicas))}")
+    if concurrency and min(concurrency) < replicas:
+        raise InputError(
+            f"--concurrency {min(concurrency)} leaves some of {replicas} replicas without a request; give fewer "
+            "--replicas",
+            option="replicas",
+        )
+    candidates = [candidate for candidate in as_candidates(candidates) if candidate.pools is None]
+    if not candidates:
+        raise InputError("an estimate is of aggregated layouts: market(setup, requests, arrangement='aggregated')")
+    most = max(float(candidate.services.states.concurrency[:, -1].max()) for candidate in candidates)
+    wanted = max(concurrency) / replicas if concurrency else min(float(USUAL_CONCURRENCY[-1]), most)
+    best: tuple[float, float, Candidate, int] | None = None
+    for candidate in candidates:
+        states = candidate.services.states
+        for index, chips in enumerate(candidate.plans.accelerators.tolist()):
+            flight = states.concurrency[index]
+            if flight[-1] >= wanted * (1.0 - _ROUNDING):
+                rate = float(np.interp(wanted, flight, states.requests_per_second[index]))
+                if best is None or (chips, -rate) < best[:2]:
+                    best = chips, -rate, candidate, index
+    if best is None:
+        raise NothingFitsError(
+            f"{max(concurrency):,} concurrent requests do not fit {replicas:,} x the largest replica, which holds "
+            f"{most:,.0f} at most; give --replicas {math.ceil(max(concurrency) / most)} or fewer requests"
+        )
+    _, _, candidate, index = best
+    flight = candidate.services.states.concurrency[index]
+    numbers = sorted({number / replicas for number in concurrency}) or [
+        *(float(number) for number in USUAL_CONCURRENCY if number < flight[-1]),
+        float(flight[-1]),
+    ]
+    rule = SelectionRule("the fewest GPUs that hold these requests", sum(map(len, candidates)))
+    return DeploymentEstimate(_steady_states(candidate, index, np.array(numbers)), replicas, rule)
+
+
+def estimate_rate(
+    candidates: Sequence[Candidate],
+    requests_per_second: float,
+    targets: Targets,
+    *,
+    arrival_scv: float = 1.0,
+    replicas: int | None = None,
+    progress: Progress | None = None,
+) -> LoadCurve:
+    """Predict the latencies of the smallest deployment that serves a request rate, including queueing.
+
+    Parameters
+    ----------
+    candidates : sequence of Candidate
+        Aggregated layouts; see :func:`estimate`.
+    requests_per_second : float
+        Total request rate over all replicas [1/s].
+    targets : Targets
+        SLOs that the deployment must meet.
+    arrival_scv, progress
+        See :func:`inference_econ.answers.deployments.recommend.recommend`.
+    replicas : int, optional
+        Replicas that share the requests [1]; by default the fewest that serve the rate within the SLOs.
+
+    Raises
+    ------
+    InputError
+        If the rate is not positive.
+    NothingFitsError
+        If no layout meets the SLOs.
+    """
+    found = recommend(
+        candidates, requests_per_second, targets, arrival_scv=arrival_scv, most=_COMPARED, progress=progress
+    )
+    best = min(found.choices, key=lambda choice: (choice.accelerators, choice.dollars_per_hour))
+    count = replicas or best.replicas
+    points = sweep(
+        best.service, [requests_per_second], replicas=count, targets=targets, arrival_scv=arrival_scv, progress=progress
+    )
+    bursts = burstiness_at(best.service, points[0].load, replicas=count, arrival_scv=arrival_scv)
+    rule = SelectionRule("the fewest GPUs that serve this rate", found.layouts)
+    return LoadCurve(tuple(points), targets, arrival_scv, bursts, rule)
+
+
+def _steady_states(candidate: Candidate, index: int, concurrency: np.ndarray[Any, Any]) -> ServiceFrontier:
+    """Compute the steady states of one layout at the given concurrencies [1], shape (n,)."""
+    alone = candidate.services.take(np.array([index]))
+    known = alone.states
+    batch = np.exp(np.interp(np.log(concurrency), np.log(known.concurrency[0]), np.log(known.batch[0])))
+    steady = alone.states_at(batch[None, :])
+    one = Candidate(replace(alone, steady=lambda: steady))
+    rows, columns = np.zeros(concurrency.size, dtype=np.intp), np.arange(concurrency.size)
+    states = StateMetrics(*(values[0] for values in one.metrics))._replace(concurrency=concurrency)
+    return ServiceFrontier((one,), rows, rows, columns, steady.ttft_seconds[0], *states, Targets())

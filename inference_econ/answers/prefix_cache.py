@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache as cache_prefix_cache
+from functools import cache as cached
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -14,15 +14,16 @@ import numpy.typing as npt
 
 from inference_econ._answer import Shown
 from inference_econ._types import Array
-from inference_econ.answers.deployments.service_record import layout_of
+from inference_econ.answers.deployments.deployment import layout_of
 from inference_econ.answers.layout_services import offer
-from inference_econ.answers.slo import FILLED, Targets, promised_rates
-from inference_econ.engine import Instances, Setup, Space, bounds, kv_bytes_per_sequence, layout_keys, request_seconds
+from inference_econ.answers.slo import FILLED, Targets, instances_of, promised_rates
+from inference_econ.engine import Instances, Setup, Space, bounds, kv_bytes_per_sequence, request_seconds
 from inference_econ.errors import InputError
 from inference_econ.formulas import money, prefix_cache, routing
 from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, HBM, Requests, TierSpec, catalog
 from inference_econ.records.deviations import calibration_record
 from inference_econ.records.facts import HEAD, facts
+from inference_econ.records.plain import attributes, finite_or_none
 from inference_econ.serving import Service, Services, Tier, check_rate, loaded
 
 #: Policies by which a router assigns the turns of a conversation to replicas.
@@ -284,10 +285,7 @@ class Offloading(Shown):
 
     def subjects(self) -> tuple[Instances]:
         """Return the instance on which the prefix is recomputed."""
-        service, requests = self.service, self.service.requests
-        layouts = layout_keys(service.plans, service.setup.assumptions.layout)
-        sizes = [float(service.accelerators)]
-        return (Instances(service.setup, sizes, (), requests.isl.mean, requests.osl.mean, layouts=layouts),)
+        return (instances_of(self.service),)
 
     @property
     def keeping_seconds(self) -> float:
@@ -313,26 +311,15 @@ class Offloading(Shown):
             ),
             "layout": layout_of(service),
             "accelerators": service.accelerators,
-            "requests_per_second": self.requests_per_second,
-            "prefix_tokens": self.prefix_tokens,
-            "new_tokens": self.new_tokens,
-            "bytes_per_prefix": self.bytes_per_prefix,
-            "computing_seconds": self.computing_seconds,
-            "computing_dollars_per_million_tokens": self.computing_dollars_per_million,
-            "ttft_seconds": self.ttft_seconds,
-            "hbm_dollars_per_million_tokens_and_hour": self.holding_dollars_per_million_hour,
-            "hbm_keeping_seconds": self.keeping_seconds,
-            "traffic": self.traffic,
+            **attributes(self, "requests_per_second prefix_tokens new_tokens bytes_per_prefix computing_seconds"),
+            **attributes(self, "computing_dollars_per_million_tokens=computing_dollars_per_million ttft_seconds"),
+            **attributes(self, "hbm_dollars_per_million_tokens_and_hour=holding_dollars_per_million_hour"),
+            **attributes(self, "hbm_keeping_seconds=keeping_seconds traffic"),
             "conversation": None
             if conversation is None
             else {
-                "turns": conversation.turns,
-                "user_tokens": conversation.user_tokens,
-                "answer_tokens": conversation.answer_tokens,
-                "system_tokens": conversation.system_tokens,
-                "think_seconds": conversation.think_seconds,
-                "lifetime_seconds": conversation.lifetime_seconds,
-                "replicas": conversation.replicas,
+                **attributes(conversation, "turns user_tokens answer_tokens system_tokens think_seconds"),
+                **attributes(conversation, "lifetime_seconds replicas"),
                 "routing": conversation.routing if conversation.replicas > 1 else None,
             },
             "tiers": [_tier_record(reading) for reading in self.readings],
@@ -535,7 +522,7 @@ class _Case:
 
     def __init__(self, service: Service, new_tokens: float) -> None:
         self.service, self.new_tokens = service, new_tokens
-        self.computing = cache_prefix_cache(self._computing)
+        self.computing = cached(self._computing)
 
     def first_token(self, tokens: float, cached: float) -> float:
         """TTFT of a prompt without queueing: request overhead plus prefill time [s]."""
@@ -614,6 +601,8 @@ _FOLLOWS: bounds.Follows = {
 
 #: Interval ends if no error estimate exists.
 _NOBODY = (None, None)
+#: Fields of a tier that hold the reuse of conversations.
+_REUSE = "needed_bytes kept_seconds=lifetime_seconds returning_share=returning cached_tokens"
 
 
 def _tier_record(reading: Reading) -> dict[str, object]:
@@ -621,16 +610,11 @@ def _tier_record(reading: Reading) -> dict[str, object]:
     record = {
         "tier": reading.tier,
         "bytes_per_second": None if reading.tier == HBM else reading.bytes_per_second,
-        "capacity_bytes": reading.capacity_bytes,
-        "seconds": reading.seconds,
-        "dollars_per_million_tokens": reading.dollars_per_million,
-        "ttft_seconds": reading.ttft_seconds,
+        **attributes(reading, "capacity_bytes seconds dollars_per_million_tokens=dollars_per_million ttft_seconds"),
         "utilization": reading.utilization,
-        "break_even_tokens": None if math.isinf(reading.break_even_tokens) else reading.break_even_tokens,
-        "needed_bytes": None if reuse is None else reuse.needed_bytes,
-        "kept_seconds": None if reuse is None else reuse.lifetime_seconds,
-        "returning_share": None if reuse is None else reuse.returning,
-        "cached_tokens": None if reuse is None else reuse.cached_tokens,
+        "break_even_tokens": finite_or_none(reading.break_even_tokens),
+        **dict.fromkeys(("needed_bytes", "kept_seconds", "returning_share", "cached_tokens")),
+        **({} if reuse is None else attributes(reuse, _REUSE)),
         "hit_rate": reading.hit_rate,
     }
     return bounds.bounded(record, dict.fromkeys(("seconds", "dollars_per_million_tokens", "ttft_seconds"), _NOBODY))

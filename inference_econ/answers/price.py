@@ -11,17 +11,24 @@ import numpy as np
 
 from inference_econ._answer import Shown
 from inference_econ._types import Array, Progress
-from inference_econ.answers.deployments.deployment import Deployment, Margin
+from inference_econ.answers.deployments.deployment import (
+    Deployment,
+    Margin,
+    SelectionRule,
+    bounded_load,
+    pick_record,
+    service_record,
+)
 from inference_econ.answers.deployments.recommend import as_candidates, natural_rate, recommend
-from inference_econ.answers.deployments.service_record import SelectionRule, bounded_load, pick_record, service_record
 from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.disaggregated.load import PooledFleet
 from inference_econ.answers.slo import FILLED, Targets, chances_record, promised_rates
-from inference_econ.engine import Setup, bounds
+from inference_econ.engine import bounds
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
 from inference_econ.inputs import USUAL_TOKENS_PER_SECOND, ModelSpec, Offer, catalog, known_offers, offers
 from inference_econ.inputs.workload.percentiles import MEAN
+from inference_econ.records.plain import attributes
 from inference_econ.serving import Loaded, Service, Services, arrivals_of, loaded, simulate_where_needed
 
 Priced = TypeVar("Priced")
@@ -44,11 +51,6 @@ class UsualSpeed:
     """True if the speed is the median of recorded offers.
 
     The value is False for the default speed, :data:`inference_econ.inputs.defaults.USUAL_TOKENS_PER_SECOND`.
-
-
-
-
-
     """
 
     @property
@@ -122,10 +124,9 @@ def usual_speed(model: ModelSpec) -> UsualSpeed:
 
 def offers_of(model: ModelSpec) -> list[Offer]:
     """Recorded API offers of a model and of its checkpoints in other formats, in file order."""
-    listed = known_offers()
-    named = {
-        name for name in {offer.model for offer in listed if offer.model} if catalog.is_one_of(model, _files(name))
-    }
+    listed, checkpoints = known_offers(), catalog.measured_names().checkpoints
+    names = {offer.model for offer in listed if offer.model}
+    named = {name for name in names if catalog.is_one_of(model, (name, *checkpoints.get(name, {}).values()))}
     return [offer for offer in listed if offer.model in named]
 
 
@@ -163,7 +164,10 @@ def offer_by(model: ModelSpec, text: str) -> Offer:
     exact = [offer for offer in matching if written and offer.model_as_written.lower() == written]
     if len(exact or matching) == 1:
         return (exact or matching)[0]
-    names = map(_written, matching) if matching else sorted({offer.provider.lower() for offer in recorded})
+    spelled = (
+        f"{offer.provider}/{offer.model_as_written}{f':{offer.hours}' if offer.hours else ''}" for offer in matching
+    )
+    names = spelled if matching else sorted({offer.provider.lower() for offer in recorded})
     listed, what = ", ".join(names) or "none", "several offers" if matching else "no offer"
     raise InputError(
         f"{text!r} names {what} of {model.name}; recorded: {listed}; 'inference-econ list offers' has the rest"
@@ -180,17 +184,8 @@ def prices_of(offer: Offer) -> dict[str, float]:
     return {"input": plain, "cached_input": plain if cached is None else cached, "output": output}
 
 
-def _written(offer: Offer) -> str:
-    return f"{offer.provider}/{offer.model_as_written}{f':{offer.hours}' if offer.hours else ''}"
-
-
 def _ours(reason: str) -> UsualSpeed:
     return UsualSpeed(USUAL_TOKENS_PER_SECOND, reason, offered=False)
-
-
-def _files(name: str) -> tuple[str, ...]:
-    """Catalog name of a model, followed by the names of its checkpoints in other formats."""
-    return (name, *catalog.measured_names().checkpoints.get(name, {}).values())
 
 
 #: Kinds of tokens with separate prices.
@@ -265,16 +260,10 @@ class Sheet(Deployment, Shown):
         revenue = self.revenue_per_hour({"input": self.input_price, "cached_input": self.input_price})
         return (self.dollars_per_hour - revenue) / self.tokens_per_hour["output"] * 1e6
 
-    @property
-    def setups(self) -> Sequence[Setup]:
-        """Setup of the fleet."""
-        return [self.service.setup]
-
     def record(self) -> dict[str, Any]:
         """Return the result as plain data."""
         promised = {"targets": self.targets.record(), **chances_record(self.chances(self.targets))}
-        covered = {"input_price": self.input_price, "break_even_output_price": self.break_even_output_price}
-        asked = {} if self.input_price is None else covered
+        asked = {} if self.input_price is None else attributes(self, "input_price break_even_output_price")
         return {**price_record(self, self.api), **promised, **pick_record(self.pick), **asked}
 
     def records(self) -> list[Mapping[str, Any]]:
@@ -455,8 +444,23 @@ def price(
     candidates = as_candidates(offers)
     arrival_scv = arrivals_of(candidates[0].services.requests, arrival_scv).scv
 
+    both = [candidate for candidate in candidates if candidate.pools is None]
+
     def priced(promised: Targets) -> Sheet:
-        bill = _priced(candidates, requests_per_second, promised, replicas, arrival_scv, filled, margin, progress)
+        """Token costs of the cheapest deployment that meets some SLOs."""
+        rate = requests_per_second
+        if rate is None:
+            alike = (both if replicas else candidates) or candidates
+            rate = (replicas or 1) * natural_rate(alike, promised, filled)
+        if replicas is not None:
+            return replace(_of_replicas(both, rate, promised, int(replicas), arrival_scv), targets=promised)
+        found = recommend(candidates, rate, promised, arrival_scv=arrival_scv, most=1, margin=margin, progress=progress)
+        first = found[0]
+        bill = (
+            sheet(first.service, rate, replicas=first.replicas, load=first.load)
+            if first.fleet is None
+            else fleet_sheet(first.fleet)
+        )
         return replace(bill, targets=promised)
 
     if targets is not None:
@@ -473,53 +477,27 @@ def price(
     return replace(cheapest, usual=usual, pick=SelectionRule(rule, sum(map(len, candidates))))
 
 
-def _priced(
-    candidates: Sequence[Candidate],
-    rate: float | None,
-    targets: Targets,
-    replicas: int | None,
-    arrival_scv: float,
-    filled: float,
-    margin: Margin,
-    progress: Progress | None,
+def _of_replicas(
+    candidates: Sequence[Candidate], rate: float, targets: Targets, replicas: int, arrival_scv: float
 ) -> Sheet:
-    """Compute the token costs of the cheapest deployment; see :func:`price`."""
-    both = [candidate.services for candidate in candidates if candidate.pools is None]
-    if rate is None:
-        alike = [candidate for candidate in candidates if candidate.pools is None] if replicas else candidates
-        rate = (replicas or 1) * natural_rate(alike or candidates, targets, filled)
-    if replicas is None:
-        first = recommend(candidates, rate, targets, arrival_scv=arrival_scv, most=1, margin=margin, progress=progress)[
-            0
-        ]
-        if first.fleet is not None:
-            return fleet_sheet(first.fleet)
-        return sheet(first.service, rate, replicas=first.replicas, load=first.load)
-    if not both:
+    """Compute the token costs of the cheapest fleet with a given number of aggregated instances."""
+    if not candidates:
         raise InputError(
             f"replicas: {replicas:g} replicas can be set for aggregated instances only, but only disaggregated pools "
             "are candidates; remove replicas"
         )
     # Select the fleet with the highest throughput among the cheapest fleets that sustain the load. If no fleet sustains
     # the load, select among all fleets.
-    rates, bills = (
-        np.concatenate(values)
-        for values in (
-            [promised_rates(layouts, targets) for layouts in both],
-            [layouts.setup.dollars_per_hour(replicas, layouts.plans.accelerators) for layouts in both],
-        )
-    )
+    both = [candidate.services for candidate in candidates]
+    rates = np.concatenate([promised_rates(layouts, targets) for layouts in both])
+    bills = np.concatenate([layouts.setup.dollars_per_hour(replicas, layouts.plans.accelerators) for layouts in both])
     enough = replicas * rates > rate
     smallest = enough & (bills == bills[enough].min()) if enough.any() else bills > 0
     index = int(np.argmax(np.where(smallest, rates, -1.0)))
     layouts, row = [(layouts, row) for layouts in both for row in range(len(layouts))][index]
     service = layouts.service(row)
-    return sheet(
-        service,
-        rate,
-        replicas=int(replicas),
-        load=simulate_where_needed(service, arrivals_of(service.requests, arrival_scv))(rate / replicas, int(replicas)),
-    )
+    play = simulate_where_needed(service, arrivals_of(service.requests, arrival_scv))
+    return sheet(service, rate, replicas=replicas, load=play(rate / replicas, replicas))
 
 
 def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[str, object]:
@@ -535,8 +513,7 @@ def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[s
     record: dict[str, object] = {
         **served,
         "dollars_per_accelerator_hour": sheet.service.setup.dollars_per_accelerator_hour,
-        "dollars_per_hour": sheet.dollars_per_hour,
-        "tokens_per_second_per_user": sheet.tokens_per_second_per_user,
+        **attributes(sheet, "dollars_per_hour tokens_per_second_per_user"),
         "usual_speed": None if sheet.usual is None else asdict(sheet.usual),
         "tokens_per_hour": dict(sheet.tokens_per_hour),
         **{f"dollars_per_million_{kind}_tokens": sheet.average[kind] for kind in KINDS},

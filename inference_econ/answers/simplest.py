@@ -22,6 +22,8 @@ class _Deployed(Protocol):
     def service(self) -> Any: ...
     @property
     def complexity(self) -> int: ...
+    @property
+    def is_plain(self) -> bool: ...
 
 
 DeploymentT = TypeVar("DeploymentT", bound=_Deployed)
@@ -98,6 +100,32 @@ def worth_their_complexity(choices: Sequence[DeploymentT], cost: Callable[[Deplo
         return paid * (1.0 + SIMPLER) < min(simpler, default=math.inf)
 
     return [choice for choice, facts in zip(choices, seen, strict=True) if is_worth(*facts)]
+
+
+def cost_limit(
+    choices: Sequence[DeploymentT], cost: Callable[[DeploymentT], float], level: int, *, plain: bool, most: int
+) -> float:
+    """Cost above which a further layout is not among the best deployments on its GPU.
+
+    Parameters
+    ----------
+    choices : sequence of Deployment
+        Deployments found so far on the same kind of GPU.
+    cost : callable
+        Function that returns the cost of a deployment, in any unit.
+    level : int
+        Complexity of the layout [1].
+    plain : bool
+        True if the layout uses only tensor parallelism. The best such deployment is always included.
+    most : int
+        Number of deployments to select [1].
+    """
+    rivals = sorted(worth_their_complexity(choices, cost), key=cost)
+    limit = cost(rivals[most - 1]) if len(rivals) >= most else math.inf
+    if plain and most > 1:
+        limit = max(limit, min((cost(choice) for choice in rivals if choice.is_plain), default=math.inf))
+    simpler = (cost(choice) / (1.0 + SIMPLER) for choice in choices if choice.complexity < level)
+    return min([limit, *simpler])
 
 
 def frontier_points(seconds: Array, costs: Array, levels: Indices) -> Indices:

@@ -73,24 +73,27 @@ def margins(layouts: Services | Service, confidence: float, promised: Collection
     InputError
         If the confidence is out of range, or the error of a latency with an SLO is unknown.
     """
-    every = instances_of(layouts)
+    every, setup = instances_of(layouts), layouts.setup
     keys = list(zip(every.accelerators, every.layouts, strict=True))
     by_key = {key: every._replace(accelerators=[key[0]], layouts=[key[1]]) for key in keys}
 
     def of(quantity: Quantity, unknown: str = "") -> Array:
-        margins_of = {key: margin_of(instances, quantity, confidence) for key, instances in by_key.items()}
+        margins_of = {
+            key: margin(setup.assumptions, quantity, confidence, bounds.subjects_of(instances))
+            for key, instances in by_key.items()
+        }
         if unknown and None in margins_of.values():
-            raise InputError(_unknown(layouts.setup, unknown))
+            raise InputError(
+                f"confidence: nobody knows how far off {setup.assumptions.name} is on {setup.hardware.name}, as it was "
+                f"fitted to no measured {unknown}; leave --confidence out, take a fitted profile (--assumptions "
+                "profiles/servers; a what-if of assumptions makes it unfitted), or fit one to measurements: "
+                "inference-econ calibrate --help"
+            )
         return np.array([margins_of[key] or 1.0 for key in keys])
 
     ones = np.ones(len(keys))
     ttft, tpot, e2e = (of(*about) if name in promised else ones for name, about in _PROMISED.items())
     return Margins(ttft, tpot, e2e, of("throughput"))
-
-
-def margin_of(instances: Instances, quantity: Quantity, confidence: float) -> float | None:
-    """Safety margin of the instance that differs most from measured servers [1]; None without an error estimate."""
-    return margin(instances.setup.assumptions, quantity, confidence, bounds.subjects_of(instances))
 
 
 def instances_of(layouts: Services | Service) -> Instances:
@@ -103,14 +106,6 @@ def instances_of(layouts: Services | Service) -> Instances:
         osl=requests.osl.mean,
         speculates=layouts.speculation is not None,
         layouts=layout_keys(layouts.plans, layouts.setup.assumptions.layout),
-    )
-
-
-def _unknown(setup: Setup, what: str) -> str:
-    return (
-        f"confidence: nobody knows how far off {setup.assumptions.name} is on {setup.hardware.name}, as it was fitted "
-        f"to no measured {what}; leave --confidence out, take a fitted profile (--assumptions profiles/servers; a "
-        "what-if of assumptions makes it unfitted), or fit one to measurements: inference-econ calibrate --help"
     )
 
 
@@ -488,25 +483,6 @@ _IDLE, _ALONE = 1e-3, 1e-6
 _ROOM, _MORE, _TIMES = 1.02, 1.1, 12
 
 
-@dataclass(frozen=True, slots=True)
-class Relaxed:
-    """SLO that must be relaxed so that a deployment can meet all SLOs, with its smallest feasible value.
-
-    Attributes
-    ----------
-    name : str
-        Name of the relaxed SLO: ttft, tpot or e2e.
-    seconds : float
-        Smallest feasible value of the relaxed SLO, to two digits [s].
-    service : Service
-        Instance of a deployment that meets the SLOs with this value.
-    """
-
-    name: str
-    seconds: float
-    service: Service
-
-
 def nothing_kept(every: Sequence[Services], targets: Targets, keeps: Callable[[Service, Targets], bool]) -> str:
     """Compose the message that no deployment meets the SLOs, with the SLO to relax and its smallest feasible value.
 
@@ -527,9 +503,12 @@ def nothing_kept(every: Sequence[Services], targets: Targets, keeps: Callable[[S
     sentence = f"no deployment keeps {targets.text or 'up'}, even with one request in flight"
     if too_long := beyond_model(every[0].setup.model, every[0].requests):
         return f"{sentence}: {too_long}, or promise less. {best_reachable(every, targets)}"
-    relaxed = list(relaxations(every, targets, keeps))
-    ways = [f"{way.name.upper()} {1e3 * way.seconds:,.9g} ms would do ({_label(way.service)})" for way in relaxed]
-    helpless = [name.upper() for name in targets.given if name not in {way.name for way in relaxed}]
+    relaxed = {name: (seconds, service) for name, seconds, service in relaxations(every, targets, keeps)}
+    ways = [
+        f"{name.upper()} {1e3 * seconds:,.9g} ms would do ({_label(service)})"
+        for name, (seconds, service) in relaxed.items()
+    ]
+    helpless = [name.upper() for name in targets.given if name not in relaxed]
     if helpless and len(targets.given) > 1:
         ways.append(f"{' or '.join(helpless)} alone, however long, would not")
     would_do = f": {'; '.join(ways)}" if ways else ""
@@ -538,10 +517,10 @@ def nothing_kept(every: Sequence[Services], targets: Targets, keeps: Callable[[S
 
 def relaxations(
     every: Sequence[Services], targets: Targets, keeps: Callable[[Service, Targets], bool]
-) -> Iterator[Relaxed]:
-    """Yield each SLO that makes all SLOs feasible if it alone is relaxed, with its smallest feasible value.
+) -> Iterator[tuple[str, float, Service]]:
+    """Yield each SLO that makes all feasible if relaxed alone, its smallest feasible value [s], and a service.
 
-    Smaller values may be feasible with instances that are almost always idle.
+    The value has two digits. Smaller values may be feasible with instances that are almost always idle.
     """
     idle = [
         (service, _filled(service, _IDLE)) for layouts in every for service in map(layouts.service, range(len(layouts)))
@@ -557,7 +536,7 @@ def relaxations(
             least, index = min(possible)
             seconds = _least_kept(idle[index][0], targets, name, least, keeps)
             if seconds is not None:
-                yield Relaxed(name, seconds, idle[index][0])
+                yield name, seconds, idle[index][0]
 
 
 def _least_kept(
@@ -569,17 +548,13 @@ def _least_kept(
     """
     wanted = least * _ROOM
     for _ in range(_TIMES):
-        seconds = _rounded_up(wanted)
+        # Round up to two digits.
+        unit = 10.0 ** (math.floor(math.log10(wanted)) - 1)
+        seconds = float(f"{math.ceil(wanted / unit - 1e-9) * unit:.2g}")
         if keeps(service, targets.relaxed(name, seconds)):
             return seconds
         wanted = seconds * _MORE
     return None
-
-
-def _rounded_up(seconds: float) -> float:
-    """Round a time up to two digits [s]."""
-    unit = 10.0 ** (math.floor(math.log10(seconds)) - 1)
-    return float(f"{math.ceil(seconds / unit - 1e-9) * unit:.2g}")
 
 
 def _filled(service: Service, share: float) -> Loaded:

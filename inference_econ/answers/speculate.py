@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from inference_econ._answer import Shown
 from inference_econ._types import Array, Indices
-from inference_econ.answers.deployments.service_record import finite, layout_of
+from inference_econ.answers.deployments.deployment import finite, layout_of
 from inference_econ.answers.layout_services import offer
+from inference_econ.answers.slo import instances_of
 from inference_econ.engine import (
     PROPOSERS,
     Instances,
@@ -23,7 +24,6 @@ from inference_econ.engine import (
     Space,
     Speculation,
     bounds,
-    layout_keys,
     needed_memory,
     rounds,
 )
@@ -116,14 +116,8 @@ class Speculated(Shown):
 
     def subjects(self) -> tuple[Instances]:
         """Return the deployment with speculation at the concurrencies :attr:`powers`, to look up prediction errors."""
-        requests, flights = self.plain.requests, self.powers
-        sizes = [float(self.plain.accelerators)] * len(flights)
-        layouts = layout_keys(self.plain.plans, self.plain.setup.assumptions.layout)
-        return (
-            Instances(
-                self.plain.setup, sizes, flights, requests.isl.mean, requests.osl.mean, speculates=True, layouts=layouts
-            ),
-        )  # fmt: skip
+        sizes = [float(self.plain.accelerators)] * len(self.powers)
+        return (instances_of(self.plain)._replace(accelerators=sizes, concurrency=self.powers, speculates=True),)
 
     @property
     def powers(self) -> list[float]:

@@ -21,6 +21,7 @@ from inference_econ.errors import InputError
 from inference_econ.formulas.stack_distance import StackDistances
 from inference_econ.inputs import Requests, TrafficSpec
 from inference_econ.inputs.workload import traces
+from inference_econ.records.plain import attributes
 
 #: Window sizes for the index of dispersion [s], and maximum number of windows of one size [1].
 WINDOWS, _MOST_WINDOWS = (1, 10, 60), 600_000
@@ -232,14 +233,9 @@ class TraceProfile(Shown):
         """Return the result as plain data."""
         sessions, arrivals = self.sessions, self.traffic.arrivals
         return {
-            "file": self.origin,
-            "form": self.form,
-            "requests": self.requests,
-            "broken_lines": self.broken,
+            **attributes(self, "file=origin form requests broken_lines=broken"),
             "mistakes": list(self.mistakes),
-            "span_seconds": self.seconds,
-            "request_rate": self.rate,
-            "gap_scv": self.gap_scv,
+            **attributes(self, "span_seconds=seconds request_rate=rate gap_scv"),
             "dispersion": {f"{size}_seconds": value for size, value in self.dispersion.items()},
             "prompts": self.lengths["isl"]._asdict(),
             "answers": self.lengths["osl"]._asdict(),
@@ -364,6 +360,13 @@ class _TraceCounts:
         if self.turns:
             turns = self.turns.values()
             sessions = TraceSessions(len(turns) * self.kept_of, sum(turns) / len(turns), max(turns))
+        # Number of requests in each of the consecutive windows, empty windows included; none for too many windows.
+        windows = {
+            size: tuple(counts[window] for window in range(min(counts), max(counts) + 1))
+            if max(counts) - min(counts) < _MOST_WINDOWS
+            else ()
+            for size, counts in (self.windows.items() if timed else ())
+        }
         return TraceProfile(
             origin,
             recorded.form,
@@ -371,7 +374,7 @@ class _TraceCounts:
             self.broken,
             tuple(self.mistakes),
             self.end - self.begin if timed else None,
-            {size: _filled(counts) for size, counts in self.windows.items()} if timed else {},
+            windows,
             rows[:, 0] - rows[0, 0] if timed else np.array([]),
             rows[:, 1:],
             np.array(self.sample, dtype=float),
@@ -381,12 +384,6 @@ class _TraceCounts:
             tuple(self.blocks[request] for request in order.tolist()),
             self.longest,
         )
-
-
-def _filled(counts: Counter[int]) -> tuple[int, ...]:
-    """Number of requests in each of the consecutive windows, empty windows included; no values for too many windows."""
-    first, last = min(counts), max(counts)
-    return tuple(counts[window] for window in range(first, last + 1)) if last - first < _MOST_WINDOWS else ()
 
 
 def _fitted_arrivals(profile: TraceProfile) -> dict[str, Any]:

@@ -18,8 +18,12 @@ Frame: TypeAlias = "pd.DataFrame"
 
 
 def attributes(owner: object, names: str) -> dict[str, Any]:
-    """Return the named attributes of an object as a dictionary."""
-    return {name: getattr(owner, name) for name in names.split()}
+    """Return attributes of an object as a dictionary.
+
+    ``names`` has the names of the attributes, separated by spaces. ``field=attribute`` gives a field another name.
+    """
+    pairs = (name.partition("=") for name in names.split())
+    return {field: getattr(owner, attribute or field) for field, _, attribute in pairs}
 
 
 def finite_or_none(value: float) -> float | None:

@@ -3,7 +3,6 @@
 from . import charts as charts
 from . import deployment_reader as deployment_reader
 from . import equations as equations
-from . import gallery as gallery
 from . import page as page
 from . import pages as pages
 from . import schema as schema

@@ -133,11 +133,6 @@ def lengths_label(requests: Requests) -> str:
     return f"ISL {requests.isl.text}{f' ({listed})' if listed else ''}, OSL {requests.osl.text}"
 
 
-def subject_label(setup: Setup) -> str:
-    """Name of the model and the GPU."""
-    return f"{setup.model.name} on {setup.hardware.name}"
-
-
 def speculation_label(speculation: Speculation) -> str:
     """Speculation method with its acceptance rate."""
     who = "draft model" if speculation.proposer == "draft" else speculation.proposer.upper()

@@ -49,11 +49,8 @@ class Table:
     def markdown(self) -> str:
         """Table in Markdown, without title and notes."""
         lines = [self.columns, tuple("---" for _ in self.columns), *self.rows]
-        return "".join(f"| {' | '.join(map(_markdown_cell, line))} |\n" for line in lines)
-
-
-def _markdown_cell(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").split())
+        cells = ([" ".join(cell.replace("|", "\\|").split()) for cell in line] for line in lines)
+        return "".join(f"| {' | '.join(line)} |\n" for line in cells)
 
 
 Answer = TypeVar("Answer", bound=Shown)
@@ -209,23 +206,6 @@ class Page(ABC):
         """Deployment of the result as input of a launch plan; None if the result has no single best deployment."""
         return None
 
-    def mix(self) -> Mapping[str, float] | None:
-        """Costs by kind of token [USD per 1e6 tokens], and request lengths.
-
-        The value is None for results without separate token costs.
-        """
-        return None
-
-    @property
-    def drawn(self) -> Page:
-        """Page whose charts an HTML report shows; usually this page."""
-        return self
-
-    @property
-    def still(self) -> bool:
-        """True if an HTML report shows the static picture of :meth:`draw` instead of an interactive chart."""
-        return False
-
 
 @dataclass(frozen=True)
 class AnswerPage(Page, Generic[Answer]):
@@ -245,10 +225,6 @@ class AnswerPage(Page, Generic[Answer]):
     def setups(self) -> Sequence[Setup]:
         """Setups that the query uses."""
         return self.answer.setups
-
-    @abstractmethod
-    def question(self) -> str:
-        """Question that the page answers."""
 
 
 def listed(lines: Sequence[str]) -> str:

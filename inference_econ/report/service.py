@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from inference_econ.answers.deployments.deployment import SelectionRule, layout_of, statistics
 from inference_econ.answers.deployments.recommend import POISSON, Burstiness
-from inference_econ.answers.deployments.service_record import SelectionRule, layout_of, statistics
 from inference_econ.answers.disaggregated.load import PooledFleet
 from inference_econ.answers.slo import NAMES, Chances, Targets
 from inference_econ.engine import Setup, chip_power

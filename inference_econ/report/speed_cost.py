@@ -19,8 +19,8 @@ from inference_econ.formulas import money, pareto
 from inference_econ.inputs.options import rows
 from inference_econ.records.texts import ENGINE_NAMES, amount
 from inference_econ.report.charts.plot import Band, Plot, PlotSeries
-from inference_econ.report.error_notes import assumptions_label
 from inference_econ.report.fields import Field, field
+from inference_econ.report.notes import assumptions_label
 from inference_econ.search import Choosable, Frontier, Metric
 
 #: Function that finds measured servers similar to a line of a chart.
@@ -46,14 +46,12 @@ class MetricAxis(NamedTuple):
     """True if the metric is proportional to the price of a GPU."""
 
 
-def _axis(row: Mapping[str, str]) -> MetricAxis:
-    values: dict[str, Any] = {name: row[name] for name in MetricAxis._fields}
-    return MetricAxis(**{**values, "factor": float(row["factor"]), "dollars": row["dollars"] == "yes"})
-
-
 #: Metrics by the names of ``--y``.
 AXES: Mapping[Metric, MetricAxis] = {
-    cast("Metric", row["name"]): _axis(row) for row in rows(Path(__file__).with_name("metrics.csv"))
+    cast("Metric", row["name"]): MetricAxis._make(
+        (*(row[name] for name in MetricAxis._fields[:-2]), float(row["factor"]), row["dollars"] == "yes")
+    )
+    for row in rows(Path(__file__).with_name("metrics.csv"))
 }
 
 

@@ -15,11 +15,10 @@ from inference_econ.errors import InputError
 from inference_econ.formulas import queueing, special
 from inference_econ.inputs import Requests
 from inference_econ.serving.lengths import levels, new_tokens, quantiles
-from inference_econ.serving.prefill_interference import several_fit
 from inference_econ.serving.services import Service
 from inference_econ.serving.simulation.arrivals import POISSON, ArrivalProcess
 from inference_econ.serving.statistics import of_sample
-from inference_econ.serving.steady import Steady
+from inference_econ.serving.steady import Steady, several_fit
 
 #: Number of earlier prompts whose lengths are sampled one by one; further prompts are approximated together [1].
 _ONE_BY_ONE = 8

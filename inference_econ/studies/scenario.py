@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,14 +13,12 @@ from inference_econ._named import named
 from inference_econ._types import Progress
 from inference_econ.engine.pricing import or_unpriced
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.formulas import roofline
 from inference_econ.inputs import (
     AssessAsk,
     FrontierAsk,
     PanelsAsk,
     Scenario,
     Settings,
-    SquareRootAsk,
     ToyAsk,
     catalog,
     check_of_one_kind,
@@ -29,9 +26,8 @@ from inference_econ.inputs import (
 from inference_econ.inputs.scenarios.scenario import KINDS
 from inference_econ.records.sources import UsedSource, priced_sources, spec_sources
 from inference_econ.studies.exhibits import Compared
-from inference_econ.studies.results import BesideSeries, Curve, Result, SquareRootLaw, beside
+from inference_econ.studies.results import BesideSeries, Curve, Result, beside
 from inference_econ.studies.settings import assessment_of, computed_ahead, shared_frontier
-from inference_econ.studies.toy import toy_curve
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -93,13 +89,9 @@ class ScenarioRun:
         table = self.scenario.table
         shown = () if table is None else (column.key for column in table.columns)
         check_of_one_kind((series.settings.over(ask.common) for series in ask.series), shown)
-        return self._drawn(ask, _curve)
+        return self.drawn(ask, _curve)
 
-    def toy(self, ask: ToyAsk) -> Result:
-        """Run a scenario of the toy model."""
-        return self._drawn(ask, partial(toy_curve, ask))
-
-    def _drawn(self, ask: FrontierAsk | ToyAsk, curve: Callable[[str, Settings], Curve]) -> Result:
+    def drawn(self, ask: FrontierAsk | ToyAsk, curve: Callable[[str, Settings], Curve]) -> Result:
         """Compute one curve per frontier of the scenario."""
         curves, missing = [], {}
         for index, series in enumerate(ask.series):
@@ -135,14 +127,6 @@ class ScenarioRun:
         assessments = [assessment_of(wanted, progress=self.progress) for wanted in (ask, *further)]
         used = (used for item in assessments for used in priced_sources(item.setup))
         return self.result(used, assessments=tuple(assessments))
-
-    def square_root_law(self, ask: SquareRootAsk) -> Result:
-        """Compare published times per token with the square-root law of the parameter count."""
-        parameters = np.array([float(model.parameters) for model in ask.measured])
-        measured = np.array([model.latency for model in ask.measured])
-        predicted = roofline.square_root_law(parameters, parameters[0], measured[0])
-        labels = tuple(model.label for model in ask.measured)
-        return self.result(comparison=SquareRootLaw(labels, parameters, measured, predicted))
 
     def compared(self, answer: Compared, sources_of: Callable[[Any], Iterable[UsedSource]]) -> Result:
         """Convert reproduced tables and charts to a result with sources."""

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 from inference_econ._types import Progress
-from inference_econ.answers.frontier import decode_frontier
+from inference_econ.answers.layout_services import decode_frontier
 from inference_econ.answers.settings import pins_of, promises_of, requests_of, setup_of, space_of, speculation_of
 from inference_econ.errors import InputError
 from inference_econ.inputs import (
@@ -133,8 +133,7 @@ def assessment_of(ask: AssessAsk, *, progress: Progress | None = None) -> Assess
     InputError
         If a name or setting is invalid.
     """
-    from inference_econ.answers.assess import assess
-    from inference_econ.answers.roofline_gap import Observation, instance_count
+    from inference_econ.answers.assess import Observation, assess, instance_count
 
     settings, filled = ask.common, with_defaults(ask.common)
     pins = pins_of(filled)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inference_econ as ie
-from inference_econ.answers.roofline_gap import SteadyService, useful_seconds
+from inference_econ.answers.assess import SteadyService, useful_seconds
 from inference_econ.engine import mfu
 from inference_econ.errors import InputError
 from inference_econ.report.questions.assess import assessment_chart, findings, step_table

@@ -8,8 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from inference_econ.answers.deployments.most_traffic import most_traffic
-from inference_econ.answers.deployments.recommend import natural_rate, recommend
+from inference_econ.answers.deployments.recommend import most_traffic, natural_rate, recommend
 from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.disaggregated import size_pools
 from inference_econ.answers.disaggregated import size_pools as budget

@@ -6,7 +6,7 @@ import pytest
 
 import inference_econ as ie
 from inference_econ.answers.deployments.serving_options import Candidate, market
-from inference_econ.answers.estimate import estimate, estimate_rate
+from inference_econ.answers.load import estimate, estimate_rate
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests
 

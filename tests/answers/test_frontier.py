@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inference_econ as ie
-from inference_econ.answers import frontier
+from inference_econ.answers import layout_services
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import catalog
 from inference_econ.search import Sampling
@@ -146,7 +146,7 @@ def test_a_model_that_no_grid_holds() -> None:
 def test_the_studys_grid_ends_at_2_to_the_18_chips_and_as_many_sequences_per_expert(
     model: str, preset: str, sparsity: int
 ) -> None:
-    grid = frontier.make_grid(
+    grid = layout_services.make_grid(
         asking.setup(model, "h200_sxm", assumptions=preset), ie.Space(grid="paper", pipeline=False)
     )
     assert grid.accelerators.size == grid.batch.size == 400

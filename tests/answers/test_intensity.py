@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inference_econ.answers.explain import explain
-from inference_econ.answers.intensity import Axis, Intensity, IntensitySweep, intensity
+from inference_econ.answers.explain import Axis, Intensity, IntensitySweep, explain, intensity
 from inference_econ.engine import Pins, Setup
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas.roofline import critical_batch
-from inference_econ.report.questions.intensity import IntensityPage
+from inference_econ.report.questions.explain import IntensityPage
 
 LLAMA = Setup.of("llama_3_70b", "h100_sxm", assumptions="ideal")
 

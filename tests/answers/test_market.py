@@ -9,7 +9,7 @@ import pytest
 
 import inference_econ as ie
 from inference_econ.answers.deployments import serving_options as market_module
-from inference_econ.answers.deployments.service_record import layout_of
+from inference_econ.answers.deployments.deployment import layout_of
 from inference_econ.answers.deployments.serving_options import Candidate, market, recipes_to_try
 from inference_econ.engine import MACHINE, Space
 from inference_econ.errors import InputError, NothingFitsError

@@ -9,9 +9,8 @@ from functools import cache
 
 import pytest
 
-from inference_econ.answers.deployments.most_traffic import MostTraffic, most_traffic
 from inference_econ.answers.deployments.power import fleet_power
-from inference_econ.answers.deployments.recommend import recommend
+from inference_econ.answers.deployments.recommend import MostTraffic, most_traffic, recommend
 from inference_econ.answers.deployments.serving_options import market
 from inference_econ.answers.disaggregated import size_pools as budget
 from inference_econ.answers.disaggregated.load import DisaggregationTerms

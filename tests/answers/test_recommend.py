@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 import inference_econ as ie
 from inference_econ.answers.deployments.deployment import Deployment
-from inference_econ.answers.deployments.most_traffic import most_traffic
-from inference_econ.answers.deployments.recommend import _worthwhile, fleets, recommend
+from inference_econ.answers.deployments.recommend import _worthwhile, fleets, most_traffic, recommend
 from inference_econ.answers.deployments.serving_frontier import service_frontier
 from inference_econ.answers.deployments.serving_options import Arrangement, Candidate, market
 from inference_econ.answers.price import KINDS, price
@@ -263,7 +262,7 @@ def test_what_is_proven_is_not_played() -> None:
 
 def test_no_more_layouts_are_played_than_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Candidates that would be simulated after the limit are not selected."""
-    monkeypatch.setattr("inference_econ.answers.deployments.aggregated._MOST_PLAYED", 1)
+    monkeypatch.setattr("inference_econ.answers.deployments.recommend._MOST_PLAYED", 1)
     offer = offer_of(isl="8000", osl="50", most=4)
     assert len(recommend([offer], 20.0, Targets(), play=False)) > 1
     assert len(recommend([offer], 20.0, Targets())) == 1

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inference_econ as ie
-from inference_econ.answers.deployments.service_record import under_load
+from inference_econ.answers.deployments.deployment import under_load
 from inference_econ.answers.deployments.serving_frontier import PROMPTS, ServiceFrontier, service_frontier, token_parts
 from inference_econ.answers.deployments.serving_options import Candidate, market
 from inference_econ.answers.slo import interval_scale
@@ -232,13 +232,12 @@ def test_the_dear_end_is_no_less_than_that_of_the_cheapest_measured_layout() -> 
     """DeepSeek-V3 on H200 without speculation: vLLM's pools are the cheapest candidate and were never measured."""
     setup = ie.Setup.of("deepseek_v3", "h200_sxm")
     front = ie.frontier(setup, ie.Traffic(7373, 922), speculation=None)
-    likely, known = front.at_speed(22.0), front._least(22.0, True)
+    likely, known = front.at_speed(22.0), float(front.dollars_at(22.0, measured=True))
     assert likely is not None
-    assert known is not None
-    assert (likely.instances.measured, known[1].measured) == ([False], [True])
+    assert likely.instances.measured == [False]
     assert likely.low is not None
     assert likely.high is not None
-    assert likely.low < likely.dollars < known[0] < likely.high
+    assert likely.low < likely.dollars < known < likely.high
     tpot, rate = (bounds.around(likely.instances, quantity) for quantity in ("tpot", "throughput"))
     assert tpot is not None
     assert rate is not None

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from inference_econ.extras.papers import gallery
 from inference_econ.inputs import catalog
-from inference_econ.report import gallery
 from tests.commands import Command
 
 FRONTIER = ("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "4")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from inference_econ.extras.papers import gallery
 from inference_econ.inputs import catalog
-from inference_econ.report import gallery
 from tests.commands import Command, record
 from tests.reading import tables
 

@@ -30,7 +30,7 @@ def test_what_cannot_be_written_is_found_before_the_work(
         raise AssertionError("the work has begun")
 
     monkeypatch.setattr("inference_econ.studies.scenario.run", worked)
-    monkeypatch.setattr("inference_econ.report.gallery.run", worked)
+    monkeypatch.setattr("inference_econ.extras.papers.gallery.run", worked)
     monkeypatch.setattr("inference_econ.extras.servers.validation.servers.read_files", worked)
     (tmp_path / "file").touch()
     for folder in ("drawn.png", "figure_6.svg", "made/table_6.csv"):

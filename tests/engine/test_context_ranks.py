@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference_econ.answers.explain import explain
-from inference_econ.answers.frontier import decode_frontier
-from inference_econ.answers.layout_services import offer
+from inference_econ.answers.layout_services import decode_frontier, offer
 from inference_econ.engine import Pins, Plans, Setup, Space, evaluate
 from inference_econ.engine.operator_costs import operator_costs
 from inference_econ.errors import InputError

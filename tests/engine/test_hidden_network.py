@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inference_econ.answers.frontier import decode_frontier
+from inference_econ.answers.layout_services import decode_frontier
 from inference_econ.engine import Plans, Setup, Space, evaluate, fastest_cut
 from inference_econ.inputs import Traffic
 from tests.planned import plan_of

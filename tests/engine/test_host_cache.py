@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from inference_econ.answers.explain import explain
-from inference_econ.answers.frontier import decode_frontier
+from inference_econ.answers.layout_services import decode_frontier
 from inference_econ.engine import Pins, Setup, Space, evaluate, fastest_cut
 from inference_econ.errors import InputError, NothingFitsError, SpecError
 from inference_econ.inputs import Traffic

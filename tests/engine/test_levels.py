@@ -13,7 +13,7 @@ import pytest
 from inference_econ.engine import Instances, Plans, Setup, bounds, evaluate, interval, saved_seconds, step_seconds
 from inference_econ.engine.prefill import prefill
 from inference_econ.inputs import LEVELS_FORM, MeasuredLevels, catalog, constants_of
-from inference_econ.report.error_notes import newer_release
+from inference_econ.report.notes import newer_release
 
 PROFILE = "profiles/vllm_hopper"
 SPREADS = {"subject": 0.1, "version": 0.1, "way": 0.1, "deployment": 0.1, "row": 0.1}

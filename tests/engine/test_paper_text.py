@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from inference_econ.answers.frontier import decode_frontier
+from inference_econ.answers.layout_services import decode_frontier
 from inference_econ.engine import Setup, Space, evaluate
 from inference_econ.formulas.collectives import reduced_bytes
 from inference_econ.inputs import Traffic

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import create_model
 
-from inference_econ.answers.frontier import decode_frontier
+from inference_econ.answers.layout_services import decode_frontier
 from inference_econ.engine import Pins, Setup, Space
 from inference_econ.engine.layouts.startable import attention_degrees
 from inference_econ.errors import InputError

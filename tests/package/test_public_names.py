@@ -55,7 +55,7 @@ def test_every_public_name_is_there_and_is_no_module(name: str) -> None:
 
 def test_functions_stay_functions_when_modules_of_their_names_are_imported() -> None:
     for module in (
-        "answers.frontier",
+        "answers.load",
         "search.frontier",
         "report.questions.frontier",
         "answers.explain",

@@ -14,6 +14,7 @@ import pytest
 
 import inference_econ as ie
 from inference_econ._answer import Shown
+from inference_econ.extras.web.sentences import summary
 from inference_econ.inputs import catalog
 from inference_econ.report import schema
 from inference_econ.report.pages import page as page_of
@@ -73,8 +74,9 @@ def test_pictures(name: str, answer: Shown, tmp_path: Path) -> None:
 def test_it_tells_its_own_question_and_answers_it(answer: Shown) -> None:
     page = page_of(answer)
     # A scenario has its own description.
-    assert page.question().endswith("." if isinstance(page, ScenarioPage) else "?")
-    assert "".join(page.conclusion()).endswith(".")
+    told = summary(page)
+    assert told.question.endswith("." if isinstance(page, ScenarioPage) else "?")
+    assert "".join(told.conclusion).endswith(".")
 
 
 def test_every_heading_of_its_tables_is_explained(answer: Shown) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from inference_econ.extras.servers import ComparedPoint
 from inference_econ.extras.servers.pages import parity_plots as agreement
-from inference_econ.report import figures
+from inference_econ.report.questions import figures
 from inference_econ.studies.exhibits import Chart, ChartLine
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from inference_econ.errors import InputError
+from inference_econ.extras.papers import gallery
 from inference_econ.records.plain import csv_text
-from inference_econ.report import gallery
 from inference_econ.studies.scenario import run
 
 FOLDER = Path(__file__).parents[2] / "figures"
@@ -82,7 +82,7 @@ def test_who_draws_ends_with_whoever_is_killed() -> None:
     program = (
         "import multiprocessing, os, time\n"
         "from concurrent.futures import ProcessPoolExecutor\n"
-        "from inference_econ.report.gallery import _start\n"
+        "from inference_econ.extras.papers.gallery import _start\n"
         "artist = ProcessPoolExecutor(1, multiprocessing.get_context('spawn'), _start)\n"
         "print(artist.submit(os.getppid).result() == os.getpid(), flush=True)\n"
         "time.sleep(600)\n"

@@ -14,8 +14,7 @@ import inference_econ as ie
 from inference_econ.engine import Instances, Setup, bounds
 from inference_econ.inputs import LEVELS, Calibration, ErrorSpread, Quantity, catalog
 from inference_econ.records.deviations import calibration_record
-from inference_econ.report.error_notes import extrapolations, interval_note, misfits
-from inference_econ.report.notes import warnings
+from inference_econ.report.notes import extrapolations, interval_note, misfits, warnings
 from inference_econ.report.questions.assess import findings
 from tests import asking
 from tests.reading import tables

@@ -9,8 +9,7 @@ import pytest
 from matplotlib.text import Text
 
 from inference_econ.inputs import catalog
-from inference_econ.report import figures
-from inference_econ.report.questions import scenario_figure
+from inference_econ.report.questions import figures
 from inference_econ.studies.results import Curve, Result
 from inference_econ.studies.scenario import run
 
@@ -20,7 +19,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 @pytest.mark.parametrize("name", ["paper/figure_1", "paper/figure_2", "paper/table_1"])
 def test_curves_are_drawn_where_the_data_is_and_can_be_told_apart(name: str, tmp_path: Path) -> None:
     result = run(name)
-    figure = scenario_figure.draw(result)
+    figure = figures.draw(result)
     (axes,) = figure.axes
     assert axes.get_xlabel() and axes.get_ylabel() and axes.get_yscale() == "log"
     if result.scenario.figure is not None:
@@ -38,7 +37,7 @@ def test_curves_are_drawn_where_the_data_is_and_can_be_told_apart(name: str, tmp
 
 def test_offers_are_points_with_the_name_of_their_provider_and_a_marker_for_each_day() -> None:
     result = run("paper/figure_1")
-    figure = scenario_figure.draw(result)
+    figure = figures.draw(result)
     (axes,) = figure.axes
     single = [line for line in axes.lines if np.size(line.get_xdata()) == 1]
     points = {(np.asarray(line.get_xdata()).item(), np.asarray(line.get_ydata()).item()): line for line in single}
@@ -71,7 +70,7 @@ def _result(labels: list[str], figure: dict[str, object]) -> Result:
 
 
 def test_limits_of_the_axes_are_kept() -> None:
-    (axes,) = scenario_figure.draw(_result(["a"], {"x": (10.0, 90.0), "y": (0.1, 5.0)})).axes
+    (axes,) = figures.draw(_result(["a"], {"x": (10.0, 90.0), "y": (0.1, 5.0)})).axes
     assert axes.get_xlim() == (10.0, 90.0)
     assert axes.get_ylim() == (0.1, 5.0)
 
@@ -80,7 +79,7 @@ def test_limits_of_the_axes_are_kept() -> None:
 def test_panels_share_the_cost_axis(count: int, tmp_path: Path) -> None:
     panel = run("paper/figure_1")
     result = Result(catalog.scenario("paper/figure_5"), panels=(panel,) * count)
-    figure = scenario_figure.draw(result)
+    figure = figures.draw(result)
     assert len(figure.axes) == count
     assert len({axes.get_ylim() for axes in figure.axes}) == 1
     figures.save(figure, [tmp_path / "a.svg", tmp_path / "a.png"])
@@ -90,7 +89,7 @@ def test_panels_share_the_cost_axis(count: int, tmp_path: Path) -> None:
 def test_labels_are_taken_as_they_are_written(tmp_path: Path) -> None:
     labels = [r"$\frac$", "50 % at $1, $2", "a_b", "x^2"]
     path = tmp_path / "a.svg"
-    figures.save(scenario_figure.draw(_result(labels, {"title": "$1 or $2 & more"})), [path])
+    figures.save(figures.draw(_result(labels, {"title": "$1 or $2 & more"})), [path])
     text = path.read_text(encoding="utf-8")
     for label in (*labels, "$1 or $2 &amp; more"):
         assert label in text

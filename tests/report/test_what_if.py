@@ -11,7 +11,7 @@ import pytest
 
 import inference_econ as ie
 from inference_econ.report.charts import tornado_chart
-from inference_econ.report.charts.bars import ticks
+from inference_econ.report.charts.lines import ticks
 from inference_econ.report.charts.plot import Tornado, TornadoBar
 from inference_econ.report.questions.what_if import WhatIfPage, effects_table, steps_table, tornados
 from inference_econ.studies.what_if import KindChange

@@ -18,7 +18,7 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import ErrorSpread, Range
 from inference_econ.records.plain import csv_text, json_text
 from inference_econ.report.questions import frontier
-from inference_econ.search import every_plan
+from inference_econ.search import frontier as search_frontier
 from tests import asking
 
 TRAFFIC = ie.Traffic(isl=2000, osl=500)
@@ -105,12 +105,12 @@ def test_reasons_count_plans_whose_degrees_divide_the_stage() -> None:
     # Three batches. 32 heads split over 1 and 2 chips, 14336 = 2^11 x 7 does not split 3 ways, and an attention-DP
     # group may have one more sequence. Layouts are tp1 on one chip, tp1dp2 and tp2 on two, and only tp1dp3 on three.
     counts, fitting = Counter({"heads, layers, experts or widths do not divide": 3}), 9
-    table = every_plan.every_plan(replace(setup, price=2.0), grid)
+    table = search_frontier.every_plan(replace(setup, price=2.0), grid)
     assert table.infeasible == counts
     assert len(table) == fitting
     # Engines start tp1dp2 as two replicas.
     engines = Setup.of("llama_3_8b", "h100_sxm").engines
-    started = every_plan.every_plan(replace(setup, price=2.0, engines=engines), grid)
+    started = search_frontier.every_plan(replace(setup, price=2.0, engines=engines), grid)
     assert started.infeasible == counts + Counter({"no serving engine can start it": 3})
 
 
@@ -192,7 +192,7 @@ def test_the_summary_counts_all_plans() -> None:
 
 
 def test_a_list_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(every_plan, "_MOST_PLANS", 10)
+    monkeypatch.setattr(search_frontier, "_MOST_PLANS", 10)
     with pytest.raises(InputError, match=r"more than 10 plans are feasible; pin a degree \(tp, dp, pp, ep, batch, acc"):
         _front("llama_3_8b", max_accelerators=2).plans()
 
@@ -205,4 +205,4 @@ def test_the_studys_grid_is_not_listed() -> None:
 def test_nothing_to_list_says_why() -> None:
     setup = _front().setup
     with pytest.raises(NothingFitsError, match=r"nothing fits: .* weights exceed the memory: \d+"):
-        every_plan.every_plan(replace(setup, price=2.0), whole_grid(1.0, pipeline=True, largest=1))
+        search_frontier.every_plan(replace(setup, price=2.0), whole_grid(1.0, pipeline=True, largest=1))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from inference_econ.extras.papers import gallery
 from inference_econ.inputs import catalog
-from inference_econ.report import gallery
 from inference_econ.report.questions.scenario import scenario_table
 from inference_econ.studies.scenario import run
 from tests.reading import tables

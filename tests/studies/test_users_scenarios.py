@@ -19,7 +19,7 @@ from inference_econ.inputs import FrontierAsk, Requests, Settings, Traffic, cata
 from inference_econ.records.plain import csv_text
 from inference_econ.report.page import Headline
 from inference_econ.report.pages import page
-from inference_econ.report.questions import scenario_figure
+from inference_econ.report.questions import figures
 from inference_econ.report.questions.assess import verdict
 from inference_econ.report.questions.scenario import scenario_table, scenario_tables
 from inference_econ.studies.scenario import run
@@ -345,7 +345,7 @@ def test_a_measured_server_as_a_scenario(write: Write) -> None:
     assert record["assessment"]["measured"]["batch"] == 8
     assert "curves" not in record
     assert csv_text(result.to_frame()).splitlines()[1].startswith("measured,")
-    assert [text.get_text() for text in scenario_figure.draw(result).texts] == ["Mine"]
+    assert [text.get_text() for text in figures.draw(result).texts] == ["Mine"]
 
 
 def test_a_measured_server_has_a_verdict_under_each_preset(write: Write) -> None:

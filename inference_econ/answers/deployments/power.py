@@ -22,7 +22,7 @@ from inference_econ.engine import (
 )
 from inference_econ.formulas.power import facility_watts, grams_of_carbon
 from inference_econ.inputs import Requests
-from inference_econ.serving import Loaded, Service, Services
+from inference_econ.serving import Service, Services
 
 
 def request_joules(
@@ -111,32 +111,6 @@ def instance_watts(
     return np.asarray(plans.accelerators * chip.board_watts(joules * requests_per_second / plans.accelerators, 1.0))
 
 
-def together_watts(service: Service, replicas: int, load: Loaded) -> float | None:
-    """Total board power of aggregated replicas that share a load evenly [W]; None without power data."""
-    batch = np.atleast_1d(service.at(load.in_flight).batch)
-    watts = instance_watts(service, np.array([0]), batch, np.array([load.completed_per_second]))
-    return None if watts is None else replicas * float(watts[0])
-
-
-def fleet_watts(fleet: PooledFleet) -> float | None:
-    """Board power of a disaggregated deployment under its load [W]; None without power data for its GPUs."""
-    pools, load = fleet.pools, fleet.load
-    batch = np.array([max(load.in_flight / fleet.decode_instances, 1.0)])
-    sides = (
-        (pools.prefill, fleet.prefill, fleet.prefill_instances, True),
-        (pools.decode, fleet.decode, fleet.decode_instances, False),
-    )
-    drawn = 0.0
-    for pool, row, count, reads in sides:
-        rate = np.array([load.completed_per_second / count])
-        chips = pool.processes_of(row)
-        watts = instance_watts(pool.services, np.array([row]), batch, rate / chips, reads=reads, decodes=not reads)
-        if watts is None:
-            return None
-        drawn += count * chips * float(watts[0])
-    return drawn
-
-
 #: Names of the power and energy values of a deployment in records.
 FIELDS = (
     "board_watts",
@@ -194,6 +168,18 @@ def power_record(
 
 def fleet_power(fleet: PooledFleet) -> dict[str, float | None]:
     """Power of a disaggregated deployment as plain data; see :func:`power_record`."""
-    setups = (fleet.pools.prefill.setup, fleet.pools.decode.setup)
-    rate = fleet.load.completed_per_second * fleet.pools.requests.osl.mean
-    return power_record(list(zip(setups, fleet.accelerators, strict=True)), fleet_watts(fleet), rate)
+    pools, load = fleet.pools, fleet.load
+    batch = np.array([max(load.in_flight / fleet.decode_instances, 1.0)])
+    sides = (
+        (pools.prefill, fleet.prefill, fleet.prefill_instances, True),
+        (pools.decode, fleet.decode, fleet.decode_instances, False),
+    )
+    drawn: float | None = 0.0
+    for pool, row, count, reads in sides:
+        rate = np.array([load.completed_per_second / count])
+        chips = pool.processes_of(row)
+        watts = instance_watts(pool.services, np.array([row]), batch, rate / chips, reads=reads, decodes=not reads)
+        drawn = None if watts is None or drawn is None else drawn + count * chips * float(watts[0])
+    setups = (pools.prefill.setup, pools.decode.setup)
+    rate_of_tokens = load.completed_per_second * pools.requests.osl.mean
+    return power_record(list(zip(setups, fleet.accelerators, strict=True)), drawn, rate_of_tokens)

@@ -1,39 +1,265 @@
-"""Cheapest deployment that meets the SLOs at a request rate, among all engines, recipes and arrangements."""
+"""Best deployments that meet the SLOs: the cheapest ones at a rate, or the largest rates within a resource limit."""
 
 from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
+from operator import attrgetter
 from typing import Any, TypeVar, overload
 
 import numpy as np
 
 from inference_econ._answer import Shown
-from inference_econ._types import Progress
-from inference_econ.answers.deployments.aggregated import cheapest, rank
-from inference_econ.answers.deployments.deployment import Deployment, Margin, at_rate, with_margin
-from inference_econ.answers.deployments.service_record import finite, layout_of
+from inference_econ._types import Indices, Progress
+from inference_econ.answers import capacity
+from inference_econ.answers.capacity import fewest, fewest_near
+from inference_econ.answers.deployments.deployment import Deployment, Margin, at_rate, finite, layout_of, with_margin
 from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.disaggregated.load import DisaggregationTerms, PooledFleet
-from inference_econ.answers.disaggregated.size_pools import smallest
-from inference_econ.answers.simplest import SIMPLER
-from inference_econ.answers.slo import FILLED, Targets, chance_below, least_chance, of_throughput, promised_rates
+from inference_econ.answers.disaggregated.size_pools import largest, smallest
+from inference_econ.answers.resource_limit import Means
+from inference_econ.answers.simplest import SIMPLER, complexity, cost_limit, is_plain, worth_their_complexity
+from inference_econ.answers.slo import (
+    FILLED,
+    Targets,
+    chance_below,
+    least_chance,
+    nothing_kept,
+    of_throughput,
+    promised_rates,
+)
 from inference_econ.engine import Setup
-from inference_econ.errors import InputError, NothingFitsError, TooMuchError
+from inference_econ.errors import InputError, NothingFitsError, TooLittleError, TooMuchError
+from inference_econ.records.plain import attributes
 from inference_econ.serving import (
     Gamma,
     Loaded,
     Service,
     Services,
     arrivals_of,
+    as_poisson,
     check_rate,
     loaded,
     needs_simulation,
     simulate_where_needed,
 )
+
+DeploymentT = TypeVar("DeploymentT", bound=Deployment)
+#: Largest cost of a listed layout, as a multiple of the cheapest cost on its GPU [1].
+_DEAREST = 4.0
+#: Largest number of steps between 0 and the analytical number of instances, and largest ratio of the simulated to the
+#: analytical number of instances [1].
+_FINEST, _MOST_MORE = 16, 8
+#: Maximum number of simulated layouts [1]. Further layouts that would need a simulation are not selected.
+_MOST_PLAYED = 12
+
+
+def cheapest(
+    offers: Sequence[Services],
+    requests_per_second: float,
+    targets: Targets,
+    *,
+    arrival_scv: float = 1.0,
+    most: int = 5,
+    play: bool = True,
+    progress: Progress | None = None,
+) -> list[Deployment]:
+    """Select the cheapest aggregated instances that meet the SLOs, best first.
+
+    The result has at most one deployment for each item of ``offers`` and instance size. Deployments that save at most
+    10% compared with a simpler deployment are left out. For every GPU, the cheapest deployment that uses only tensor
+    parallelism is included.
+
+    Parameters
+    ----------
+    offers : sequence of Services
+        Candidate layouts (:func:`inference_econ.answers.layout_services.offer`); each item has the layouts of one
+        engine on one kind of GPU.
+    requests_per_second : float
+        Total request rate [1/s].
+    targets : Targets
+        SLOs.
+    arrival_scv : float
+        Squared coefficient of variation of the interarrival times of all requests [1]. A router sends each request to a
+        random instance.
+    most : int
+        Number of results [1], shared evenly among the kinds of GPUs.
+    play : bool
+        True to simulate selected layouts outside the validated range of the analytical model, and correct their number
+        of instances.
+    progress : callable, optional
+        Receives the completed share of the work.
+
+    Returns
+    -------
+    list of Deployment
+        Deployments in ascending order of cost; equal costs are sorted by P(SLO met), then by speed.
+
+    Raises
+    ------
+    InputError
+        If the rate is not positive.
+    NothingFitsError
+        If no layout meets the SLOs with a single request; the message reports the best reachable latencies.
+
+    Notes
+    -----
+    The steady states of a layout give an upper bound on its request rate within the SLOs, and therefore a lower bound
+    on its cost. The analytical model evaluates only layouts with a bound below the cost of the deployments found so
+    far. Selected layouts outside the validated range of the model are simulated, and instances are added until the SLOs
+    are met.
+    """
+    check_rate(requests_per_second)
+    bounds = []
+    for which, layouts in enumerate(offers):
+        rates = promised_rates(layouts, targets)
+        replicas = np.ceil(np.divide(requests_per_second, rates, out=np.ones_like(rates), where=rates > 0.0))
+        sizes = layouts.plans.accelerators
+        cost = np.where(rates > 0.0, layouts.setup.dollars_per_hour(replicas, sizes), np.inf)
+        plain = is_plain(layouts.plans, layouts.setup.assumptions.layout).tolist()
+        bounds += [(float(cost[index]), which, int(index), plain[index]) for index in np.flatnonzero(np.isfinite(cost))]
+    levels = [complexity(layouts.setup.hardware, layouts.plans, disaggregated=False) for layouts in offers]
+    bill = attrgetter("dollars_per_hour")
+    kept: dict[tuple[int, int, bool], Deployment] = {}
+    ranked_by = partial(rank, targets)
+    chips = [layouts.setup.hardware.name for layouts in offers]
+    most_each, played = max(1, most // len(set(chips))), 0
+    for number, (bound, which, index, plain) in enumerate(sorted(bounds)):
+        if progress is not None:
+            progress(number / len(bounds), f"{len(bounds)} layouts")
+        layouts = offers[which]
+        key = which, int(layouts.plans.accelerators[index]), plain
+        same = [choice for (rival, *_), choice in kept.items() if chips[rival] == chips[which]]
+        limit = cost_limit(same, bill, int(levels[which][index]), plain=plain, most=most_each)
+        limit = min(limit, kept[key].dollars_per_hour) if key in kept else limit
+        if bound > limit:
+            continue
+        service = layouts.service(index)
+        promised = targets.predicted(service)
+        choice = _fewest(service, requests_per_second, promised, limit, arrival_scv)
+        if choice is not None and key in kept and ranked_by(choice) >= ranked_by(kept[key]):
+            continue
+        if play and choice is not None and needs_simulation(choice.service, choice.load):
+            played += 1
+            last = played > _MOST_PLAYED
+            choice = None if last else _simulated(choice, requests_per_second, promised, limit, arrival_scv)
+        if choice is not None and (key not in kept or ranked_by(choice) < ranked_by(kept[key])):
+            kept[key] = choice
+    if not kept:
+        raise NothingFitsError(
+            nothing_kept(offers, targets, partial(_keeps_at_rate, requests_per_second, arrival_scv, play))
+        )
+    listed: list[Deployment] = []
+    for chip in dict.fromkeys(chips[which] for which, *_ in kept):
+        same = [choice for (which, *_), choice in kept.items() if chips[which] == chip]
+        ranked = sorted(worth_their_complexity(same, bill), key=ranked_by)
+        near = [choice for choice in ranked if choice.dollars_per_hour <= _DEAREST * ranked[0].dollars_per_hour]
+        listed += with_plain(near[:most_each], ranked)
+    return sorted(listed, key=ranked_by)
+
+
+def with_plain(chosen: Sequence[DeploymentT], ranked: Sequence[DeploymentT]) -> list[DeploymentT]:
+    """Add the best deployment that uses only tensor parallelism to the selected deployments of a ranking.
+
+    Nothing is added to a single selected deployment.
+    """
+    plain = next((choice for choice in ranked if choice.is_plain), None)
+    if plain is None or len(chosen) < 2 or any(choice.is_plain for choice in chosen):
+        return list(chosen)
+    return [*chosen, plain]
+
+
+def rank(targets: Targets, choice: Deployment) -> tuple[float, float, int, float]:
+    """Sort key: lowest cost, then highest P(SLO met) to 10%, then best calibration data, then lowest mean TPOT."""
+    likely = round(least_chance(choice.chances(targets)), 1)
+    return round(choice.dollars_per_hour, 6), -likely, choice.evidence.order, choice.load.tpot_seconds["mean"]
+
+
+def _fewest(service: Service, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Deployment | None:
+    """Deployment with the fewest replicas that meet the SLOs under the analytical model; None above the cost limit."""
+    calm = as_poisson(service.requests, arrival_scv)
+
+    def shared(replicas: int) -> Loaded:
+        return loaded(service, rate / replicas, arrivals=calm.among(replicas))
+
+    def bill(replicas: int) -> float:
+        return float(service.setup.dollars_per_hour(replicas, service.accelerators))
+
+    start = max(1, math.ceil(rate / service.most_requests_per_second))
+    replicas = fewest(
+        lambda replicas: targets.first_violated(shared(replicas)) is None,
+        start,
+        gives_up=lambda replicas: bill(replicas) > limit or (replicas > start and rate / replicas < 1e-6),
+    )
+    if replicas is None:
+        return None
+    broken = "instance" if replicas == 1 else targets.first_violated(shared(replicas - 1)) or "capacity"
+    return Deployment(service, replicas, shared(replicas), bill(replicas), broken)
+
+
+def _keeps_at_rate(rate: float, arrival_scv: float, play: bool, service: Service, targets: Targets) -> bool:
+    """True if a deployment of the service meets the SLOs with any number of instances."""
+    choice = _fewest(service, rate, targets, math.inf, arrival_scv)
+    if choice is not None and play and needs_simulation(service, choice.load):
+        choice = _simulated(choice, rate, targets, math.inf, arrival_scv)
+    return choice is not None
+
+
+def _simulated(
+    choice: Deployment, rate: float, targets: Targets, limit: float, arrival_scv: float
+) -> Deployment | None:
+    """Deployment with the fewest instances that meet the SLOs in a simulation; None if it costs more than the limit.
+
+    For bursty arrivals, the analytical model may overestimate the number of instances, so smaller numbers are tried
+    too. The relative resolution of the number is 1 / :data:`_FINEST`.
+    """
+    service, closed_fewest = choice.service, choice.replicas
+    arrivals = arrivals_of(service.requests, arrival_scv)
+    play, grain = simulate_where_needed(service, arrivals), -(-closed_fewest // _FINEST)
+    below = max(1, math.ceil(rate / service.most_requests_per_second)) if arrivals.scv > 1.0 else closed_fewest
+    closed_form = (closed_fewest - below) // grain
+    tried = range(closed_fewest - closed_form * grain, _MOST_MORE * (closed_fewest + 1) + 1, grain)
+
+    def bill(replicas: int) -> float:
+        return float(service.setup.dollars_per_hour(replicas, service.accelerators))
+
+    @cache
+    def shared(replicas: int) -> Loaded:
+        return play(rate / replicas, replicas)
+
+    def kept(place: int) -> bool:
+        return targets.first_violated(shared(tried[place])) is None
+
+    def likely(place: int) -> bool:
+        """Return True if the analytical model predicts that a simulation meets the SLOs.
+
+        The SLOs are corrected by the error of the analytical model at the smallest number of instances, where a
+        simulation is known.
+        """
+        calm = as_poisson(service.requests, arrival_scv).among(tried[place])
+        closed = loaded(service, rate / tried[place], arrivals=calm)
+        return targets.like(choice.load, shared(closed_fewest)).first_violated(closed) is None
+
+    affordable = bisect_left(tried, True, key=lambda replicas: bill(replicas) > limit)
+    # If a layout costs too much, the largest affordable number of instances usually misses the SLOs, so this number is
+    # simulated first.
+    if not affordable or (limit < math.inf and not kept(affordable - 1)):
+        return None
+    guess = closed_form
+    if guess >= affordable or not kept(guess):
+        guess = bisect_left(range(closed_form + 1, affordable), True, key=likely) + closed_form + 1
+    place = fewest_near(kept, min(guess, affordable - 1), affordable)
+    if place is None:
+        return None
+    needed = tried[place]
+    fewer = "instance" if needed == 1 else choice.binding if place == closed_form else "capacity"
+    binding = fewer if not place else targets.first_violated(shared(tried[place - 1])) or "capacity"
+    return replace(choice, replicas=needed, load=shared(needed), dollars_per_hour=bill(needed), binding=binding)
+
 
 #: Squared coefficient of variation of the interarrival times [1]: for independent users, and for bursts. The value for
 #: bursts is an assumption, not a measurement.
@@ -110,8 +336,7 @@ def burstiness_record(compared: Burstiness) -> dict[str, object]:
         "loads": [
             {
                 "arrival_scv": scv,
-                "saturated": load.saturated,
-                "is_simulated": load.played,
+                **attributes(load, "saturated is_simulated=played"),
                 "ttft_seconds": finite(load.ttft_seconds),
                 "tpot_seconds": finite(load.tpot_seconds),
             }
@@ -131,8 +356,6 @@ _COMPARED = 20
 _ROUNDS, _SAME_RATE = 6, 0.01
 #: E2E latency that stands for an unbounded queue [s].
 _ENDLESS = 1e6
-
-DeploymentT = TypeVar("DeploymentT", bound=Deployment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,8 +452,7 @@ class Recommendation(Shown, Sequence[Deployment]):
         if self.startable is not None:
             record["startable"] = {
                 "layout": layout_of(self.startable.service),
-                "accelerators": self.startable.accelerators,
-                "dollars_per_hour": self.startable.dollars_per_hour,
+                **attributes(self.startable, "accelerators dollars_per_hour"),
             }
         return record
 
@@ -412,10 +634,6 @@ def _naturally_filled(candidate: Candidate, targets: Targets, filled: float) -> 
     return rate, float(per_dollar[index])
 
 
-def _chip(choice: Deployment) -> str:
-    return choice.service.setup.hardware.name
-
-
 def some_of_each_chip(ranked: Sequence[DeploymentT], most: int) -> list[DeploymentT]:
     """Select the best deployments of a ranking, with at least one deployment per kind of GPU.
 
@@ -541,3 +759,304 @@ def recommend_record(choices: Sequence[Deployment], targets: Targets) -> dict[st
         "choices": [choice.served_record(targets) for choice in choices],
         "first_is_cheaper": None if chance is None else {"than_choice": place + 1, "probability": chance},
     }
+
+
+#: Number of bisections between a rate that meets the SLOs and one that misses them [1].
+_HALVINGS = 20
+#: Number of equally spaced rates, up to the analytical rate, among which simulations search [1].
+_STEPS = 128
+#: Factor on the largest rate; the constraint that this slightly larger rate violates is reported [1].
+_MORE = 1.02
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MostTraffic(Recommendation):
+    """Deployments with the largest request rates within the SLOs, best first.
+
+    Attributes
+    ----------
+    means : Means
+        Limit on GPUs, cost or power for each deployment. A deployment uses one kind of GPU.
+    """
+
+    page = "report.questions.recommend:MostTrafficPage"
+
+    means: Means
+
+    def record(self) -> dict[str, Any]:
+        """Return the result as plain data."""
+        return {
+            "means": self.means.record(),
+            "targets": self.targets.record(),
+            "choices": self.records(),
+        }
+
+    def records(self) -> list[Mapping[str, Any]]:
+        """Return one record per deployment."""
+        return [{**choice.served_record(self.targets), **output_record(choice)} for choice in self]
+
+
+def most_traffic(
+    offers: Sequence[Candidate | Services], means: Means, targets: Targets, *, arrival_scv: float = 1.0, most: int = 5
+) -> MostTraffic:
+    """Find the deployments that serve the most requests within a limit, best first.
+
+    Parameters
+    ----------
+    offers : sequence of Candidate or Services
+        Candidate deployments on one or several kinds of GPUs; see
+        :func:`inference_econ.answers.deployments.serving_options.market` and
+        :func:`inference_econ.answers.layout_services.offer`.
+    means : Means
+        Limit on GPUs, cost or power, for one kind of GPU.
+    targets : Targets
+        SLOs.
+    arrival_scv : float
+        See :func:`inference_econ.serving.load.loaded` [1].
+    most : int
+        Number of results [1].
+
+    Returns
+    -------
+    MostTraffic
+        Deployments at the largest rate that meets the SLOs, with the most instances within the limit. ``binding`` is
+        the constraint that a slightly larger load would violate. Deployments are sorted by descending rate, then by
+        ascending cost.
+
+        The result has one deployment per recipe and aggregated instance size. A recipe also has a disaggregated
+        deployment if it serves 10% more requests than aggregated deployments on the same GPU. The best deployment of
+        every GPU is included.
+
+    Raises
+    ------
+    InputError
+        If an end-to-end SLO is set and all candidates are disaggregated. For disaggregated candidates, only the mean
+        E2E latency is predicted.
+    NothingFitsError
+        If the limit is too small for one instance (the message has the number of GPUs that it needs), or if no layout
+        meets the SLOs.
+
+    Notes
+    -----
+    The largest steady request rate of a layout within the SLOs is an upper bound on its load. Layouts are evaluated in
+    descending order of this bound. A layout is dropped if it misses the SLOs at the largest rate found so far for its
+    instance size.
+
+    The analytical rate is an upper bound on the simulated rate. A deployment is simulated only if its analytical rate
+    is high enough for the result, or if its rate limits the search for disaggregated deployments.
+    """
+    candidates = as_candidates(offers)
+    arrival_scv = arrivals_of(candidates[0].services.requests, arrival_scv).scv
+    failures, choices = list[Exception](), list[Deployment]()
+    both = [candidate.services for candidate in candidates if candidate.pools is None]
+    try:
+        choices += _together(both, means, targets, arrival_scv, most) if both else []
+    except NothingFitsError as error:
+        failures.append(error)
+    analytical = set(map(id, choices[1:]))
+
+    def simulated(select: Callable[[], Sequence[Deployment]]) -> Sequence[Deployment]:
+        """Simulate all selected deployments. A simulation may lower a rate, and so change the selection."""
+        while waiting := [choice for choice in select() if id(choice) in analytical]:
+            analytical.remove(id(waiting[0]))
+            place = next(place for place, choice in enumerate(choices) if choice is waiting[0])
+            choices[place : place + 1] = filter(None, [_played(waiting[0], targets, arrival_scv)])
+        return select()
+
+    def fastest(chip: str) -> list[Deployment]:
+        """Aggregated deployment with the largest request rate on one kind of GPU, as a list; empty if there is none."""
+        alike = (choice for choice in choices if choice.fleet is None and _chip(choice) == chip)
+        return sorted(alike, key=_seconds)[:1]
+
+    for candidate in candidates:
+        if candidate.pools is None:
+            continue
+        best = simulated(partial(fastest, candidate.services.setup.hardware.name))
+        least = (1.0 + SIMPLER) * best[0].requests_per_second if best else 0.0
+        try:
+            terms = DisaggregationTerms(targets, arrival_scv)
+            fuller = replace(terms, fullest=terms.kept.fullest)
+            fleet = largest(candidate.pools.pools, means, fuller, least=least)
+        except (InputError, NothingFitsError) as error:
+            failures.append(error)
+            continue
+        if fleet is not None:
+            choices.append(Deployment.of_pools(fleet))
+    if not choices:
+        if both:
+            raise failures[0]
+        # Report the smallest amount by which a limit is too small, if a limit is the only reason.
+        raise min(failures, key=lambda failure: failure.least if isinstance(failure, TooLittleError) else np.inf)
+    ranked = simulated(lambda: some_of_each_chip(sorted(choices, key=_rank_by_rate), most))
+    return MostTraffic(tuple(ranked), targets, sum(map(len, candidates)), arrival_scv, means)
+
+
+def _together(
+    offers: Sequence[Services], means: Means, targets: Targets, arrival_scv: float, most: int
+) -> list[Deployment]:
+    """Find aggregated deployments with the largest rates; at most one per item of ``offers`` and instance size.
+
+    Only the rate of the first deployment is simulated; all other rates are upper bounds.
+    """
+    within, replicas = instances_within(offers, means)
+    bounds = sorted(
+        (
+            (-float(rate), which, index)
+            for which, layouts in enumerate(within)
+            for index, rate in enumerate(replicas[which] * promised_rates(layouts, targets))
+            if rate > 0.0
+        )
+    )
+    kept: dict[tuple[int, int, bool], Deployment] = {}
+    for bound, which, index in bounds:
+        service = within[which].service(index)
+        key = which, service.accelerators, bool(is_plain(service.plans, service.setup.assumptions.layout).all())
+        chip, plain = service.setup.hardware.name, key[2]
+        same = [choice for choice in kept.values() if _chip(choice) == chip]
+        level = int(complexity(service.setup.hardware, service.plans, disaggregated=False).max())
+        least = 1.0 / cost_limit(same, _seconds, level, plain=plain, most=most)
+        least = max(least, kept[key].requests_per_second) if key in kept else least
+        if -bound <= least:
+            continue
+        choice = _fullest(service, int(replicas[which][index]), targets.predicted(service), -bound, least, arrival_scv)
+        if choice is not None:
+            kept[key] = choice
+    ranked = some_of_each_chip(sorted(worth_their_complexity(list(kept.values()), _seconds), key=_rank_by_rate), most)
+    for place, choice in enumerate(ranked):
+        best = _played(choice, targets, arrival_scv)
+        if best is not None:
+            return [best, *ranked[place + 1 :]]
+    raise NothingFitsError(
+        nothing_kept(within, targets, lambda service, wanted: most_of_one(service, wanted, arrival_scv) is not None)
+    )
+
+
+def _seconds(choice: Deployment) -> float:
+    """Reciprocal of the request rate of a deployment [s]; it is proportional to the cost of a request."""
+    return 1.0 / choice.requests_per_second
+
+
+def _chip(choice: Deployment) -> str:
+    """GPU name of a deployment."""
+    return choice.service.setup.hardware.name
+
+
+def most_of_one(service: Service, targets: Targets, arrival_scv: float = 1.0) -> Deployment | None:
+    """Evaluate one instance at the largest load that meets the SLOs; None if no load meets them.
+
+    Parameters
+    ----------
+    service : Service
+        Instance.
+    targets : Targets
+        SLOs.
+    arrival_scv : float
+        See :func:`inference_econ.serving.load.loaded` [1].
+    """
+    choice = _fullest(service, 1, targets.predicted(service), service.most_requests_per_second, 0.0, arrival_scv)
+    return None if choice is None else _played(choice, targets, arrival_scv)
+
+
+def _rank_by_rate(choice: Deployment) -> tuple[bool, float, float]:
+    return choice.service.setup.is_bound, -choice.requests_per_second, choice.dollars_per_hour
+
+
+def _played(choice: Deployment, targets: Targets, arrival_scv: float) -> Deployment | None:
+    """Find the largest rate, up to the analytical rate, at which a simulated deployment meets the SLOs.
+
+    The result is None if even a small fraction of the analytical rate misses the SLOs.
+    """
+    if not needs_simulation(choice.service, choice.load):
+        return choice
+    service, step = choice.service, choice.load.requests_per_second / _STEPS
+    play = simulate_where_needed(service, arrivals_of(service.requests, arrival_scv))
+    promised = targets.predicted(service)
+
+    @cache
+    def load(number: int) -> Loaded:
+        return play(number * step, choice.replicas)
+
+    def broken(number: int) -> str | None:
+        return promised.first_violated(load(number))
+
+    if broken(_STEPS) is None:
+        return replace(choice, load=load(_STEPS))
+    # The search starts where the analytical model, scaled to the simulation, misses the SLOs.
+    scaled, calm = promised.like(choice.load, load(_STEPS)), choice.load.arrivals
+
+    def likely(number: int) -> bool:
+        return scaled.first_violated(loaded(service, number * step, arrivals=calm)) is not None
+
+    guess = bisect_left(range(1, _STEPS), True, key=likely)
+    place = capacity.fewest_near(lambda place: broken(place + 1) is not None, min(guess, _STEPS - 2), _STEPS - 1)
+    kept = _STEPS - 1 if place is None else place
+    return None if not kept else replace(choice, load=load(kept), binding=broken(kept + 1) or "capacity")
+
+
+def instances_within(offers: Sequence[Services], means: Means) -> tuple[list[Services], list[Indices]]:
+    """Layouts with at least one instance within the limit, and the largest number of instances of each layout.
+
+    Raises
+    ------
+    NothingFitsError
+        If no instance is within the limit; the message has the GPUs of the smallest instance.
+    """
+    within, counts = [], []
+    for layouts in offers:
+        sizes = layouts.plans.accelerators.astype(int)
+        room = {size: means.most_instances(layouts.setup, size) for size in set(sizes.tolist())}
+        count = np.array([room[size] for size in sizes.tolist()])
+        chosen = np.flatnonzero(count)
+        if chosen.size:
+            within.append(layouts.take(chosen))
+            counts.append(count[chosen])
+    if not within:
+        smallest: dict[str, Services] = {}
+        for layouts in offers:
+            chip = layouts.setup.hardware.name
+            smallest[chip] = min(smallest.get(chip, layouts), layouts, key=_smallest)
+        needed = (_needed(layouts, means) for layouts in smallest.values())
+        raise NothingFitsError(f"{means.text}: {'; '.join(needed)}")
+    return within, counts
+
+
+def _smallest(layouts: Services) -> int:
+    """Number of GPUs in the smallest instance of the layouts [1]."""
+    return int(layouts.plans.accelerators.min())
+
+
+def _needed(layouts: Services, means: Means) -> str:
+    """Text with the number of GPUs in the smallest instance, and its cost or power."""
+    setup, size = layouts.setup, _smallest(layouts)
+    rented = int(setup.rented(1, size))
+    paid = "" if rented == size else f", which are rented as {rented}"
+    priced = means if means.accelerators is None else Means(dollars_per_hour=1.0)
+    taken = priced.in_words(rented * priced.taken(setup))
+    return f"{setup.model.name} ({setup.precision.weights}) needs at least {size} {setup.hardware.name}{paid} ({taken})"
+
+
+def _fullest(
+    service: Service, replicas: int, targets: Targets, most: float, least: float, arrival_scv: float
+) -> Deployment | None:
+    """Find the largest rate at which some replicas meet the SLOs; None if this rate does not exceed ``least``."""
+    arrivals = as_poisson(service.requests, arrival_scv).among(replicas)
+
+    @cache
+    def load(rate: float) -> Loaded:
+        return loaded(service, rate / replicas, arrivals=arrivals)
+
+    def broken(rate: float) -> str | None:
+        return targets.first_violated(load(rate))
+
+    if least > 0.0 and broken(least) is not None:
+        return None
+    low, high = capacity.most(lambda rate: broken(rate) is None, least, most, _HALVINGS)
+    if low <= least * (1.0 + 1e-6):
+        return None
+    bill = float(service.setup.dollars_per_hour(replicas, service.accelerators))
+    return Deployment(service, replicas, load(low), bill, broken(max(high, low * _MORE)) or "capacity")
+
+
+def output_record(choice: Deployment) -> dict[str, float]:
+    """Output rates of a deployment as plain data."""
+    return {"output_tokens_per_second": choice.requests_per_second * choice.service.requests.osl.mean}

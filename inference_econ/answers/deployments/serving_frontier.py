@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from os import PathLike
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -172,10 +172,8 @@ class _ServiceStates:
         Candidate deployments: engines with their recipes, aggregated or disaggregated.
     which, rows, states : ndarray of int
         For each point: index of the candidate, index of the layout in the candidate, and index of the batch.
-    tokens_per_second : ndarray
-        Output speed of one user, 1 / TPOT [tokens/s]. The TPOT includes prefill of other requests.
     ttft_seconds, tpot_seconds : ndarray
-        Mean latencies without a queue [s].
+        Mean latencies without a queue [s]. The TPOT includes prefill of other requests.
     requests_per_second, accelerators, concurrency, batch : ndarray
         Values of one instance or prefill/decode group: completed requests [1/s], number of GPUs [1], concurrent
         requests [1], and decode batch [1].
@@ -189,7 +187,6 @@ class _ServiceStates:
     which: Indices
     rows: Indices
     states: Indices
-    tokens_per_second: Array
     ttft_seconds: Array
     tpot_seconds: Array
     requests_per_second: Array
@@ -201,6 +198,11 @@ class _ServiceStates:
 
     def __len__(self) -> int:
         return self.batch.size
+
+    @property
+    def tokens_per_second(self) -> Array:
+        """Output speed of one user, 1 / TPOT [tokens/s]."""
+        return 1.0 / self.tpot_seconds
 
     def candidate(self, index: int) -> Candidate:
         """Return the candidate deployment of a point."""
@@ -379,15 +381,20 @@ class _SpeedCosts(_ServiceStates):
         return {}
 
     def _likely_at(self, tokens_per_second: float) -> Likely | None:
-        least = self._least(tokens_per_second)
-        if least is None:
+        place = self._place(tokens_per_second)
+        if place is None:
             return None
-        dollars, instances = least
-        (low,), (high,) = self._ends(np.array([tokens_per_second]), instances)
+        candidate, at = self.candidates[place.number], (np.array([place.row]), np.array([place.column]))
+        instances = self._instances(place.number, *at, candidate.metrics.concurrency[at], candidate.label)
+        (low,), (high,) = likely_ends(
+            lambda speeds, measured: self.dollars_at(speeds, measured=measured),
+            np.array([tokens_per_second]),
+            instances,
+        )
         lows, highs = self.cost_ends
         low = max(low, np.fmax.reduce(lows[self.tokens_per_second <= tokens_per_second], initial=0.0))
         high = min(high, np.fmin.reduce(highs[self.tokens_per_second >= tokens_per_second], initial=math.inf))
-        return Likely(dollars, finite_or_none(float(low)), finite_or_none(float(high)), instances)
+        return Likely(place.dollars, finite_or_none(float(low)), finite_or_none(float(high)), instances)
 
     @cached_property
     def cost_ends(self) -> tuple[Array, Array]:
@@ -426,10 +433,6 @@ class _SpeedCosts(_ServiceStates):
             at = np.flatnonzero((self.which == number) & (self.rows == row))
             yield at, self._instances(number, self.rows[at], self.states[at], self.concurrency[at])
 
-    def _ends(self, tokens_per_second: Array, instances: Instances) -> tuple[Array, Array]:
-        """Ends of the 80% interval of the lowest cost, at some speeds; see :func:`likely_ends`."""
-        return likely_ends(lambda at, measured: self.dollars_at(at, measured=measured), tokens_per_second, instances)
-
     def dollars_at(self, tokens_per_second: npt.ArrayLike, *, measured: bool = False) -> Array:
         """Return the lowest costs at many speeds; see :meth:`at_speed`.
 
@@ -464,29 +467,12 @@ class _SpeedCosts(_ServiceStates):
         whole = np.append(self.dollars, np.inf)[np.searchsorted(self.tokens_per_second, speeds)]
         return np.asarray(np.minimum(best, whole))
 
-    def _least(self, tokens_per_second: float, measured: bool = False) -> tuple[float, Instances] | None:
-        """Lowest cost at a speed [USD per 1e6 output tokens], and the instances with this cost.
-
-        If ``measured`` is True, only layouts of measured servers are searched.
-        """
-        least = self._place(tokens_per_second, measured=measured)
-        if least is None:
-            return None
-        candidate, at = self.candidates[least.number], (np.array([least.row]), np.array([least.column]))
-        concurrency = candidate.metrics.concurrency[at]
-        return least.dollars, self._instances(least.number, *at, concurrency, candidate.label)
-
-    def _place(self, tokens_per_second: float, *, measured: bool = False) -> _Place | None:
-        """Find the position with the lowest cost at a speed or above, with a preference for simple deployments.
-
-        If ``measured`` is True, only layouts of measured servers are searched.
-        """
+    def _place(self, tokens_per_second: float) -> _Place | None:
+        """Find the position with the lowest cost at a speed or above, with a preference for simple deployments."""
         found: list[tuple[float, int, _Place]] = []
         for number, candidate in enumerate(self.candidates):
             speeds = 1.0 / candidate.metrics.tpot_seconds
             costs = candidate.kept_dollars(self.promises)
-            if measured:
-                costs = np.where(candidate.measured_rows[:, None], costs, np.nan)
             for level in np.unique(candidate.complexity).tolist():
                 rows = np.flatnonzero(candidate.complexity == level)
                 least = pareto.least_from(speeds[rows], costs[rows], tokens_per_second)
@@ -502,8 +488,6 @@ class _SpeedCosts(_ServiceStates):
         if not found:
             return None
         best = found[simplest(*zip(*((dollars, level) for dollars, level, _ in found), strict=True))][2]
-        if measured:
-            return best
         # A point of the frontier is also used if it is only slightly cheaper than an interpolated position.
         for at in np.flatnonzero(self.tokens_per_second >= tokens_per_second)[:1].tolist():
             if self.dollars[at] < best.dollars:
@@ -662,10 +646,8 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         rate, chips, flight = rate * whole, chips * whole, flight * whole
         waits = _between(candidate.ttft_seconds(*at), share)
         which, rows, states = (np.array([value]) for value in (least.number, row, column + 1))
-        alone = ServiceFrontier(
-            self.candidates, which, rows, states, 1.0 / tpot, waits, tpot, rate, chips, flight, batch, self.promises
-        )
-        return alone.point(0)
+        state = StateMetrics(tpot, rate, chips, flight, batch)
+        return ServiceFrontier(self.candidates, which, rows, states, waits, *state, self.promises).point(0)
 
     def fastest_at(self, dollars: float) -> ServicePoint | None:
         """Find the fastest service that costs at most a given amount. Values between two batches are interpolated.
@@ -722,20 +704,6 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         return every
 
 
-@overload
-def frontier(
-    setup: Setup,
-    traffic: Traffic | Requests = ...,
-    space: Space | None = ...,
-    *,
-    speculation: Proposer = ...,
-    arrangement: Arrangement = ...,
-    pooling: Pooling | None = ...,
-    promises: Targets | None = ...,
-    slots: int | None = ...,
-) -> ServiceFrontier: ...
-@overload
-def frontier(setup: ModelSpec | Name, traffic: HardwareSpec | Name) -> ServiceFrontier: ...
 def frontier(
     setup: Setup | ModelSpec | Name,
     traffic: Traffic | Requests | HardwareSpec | Name = _USUAL,
@@ -871,13 +839,9 @@ def service_frontier(
     for number in np.unique(which).tolist():
         mine = which == number
         waits[mine] = candidates[number].ttft_seconds(rows[mine], columns[mine])
-    states = [
-        StateMetrics(*(values[row, column] for values in candidates[number].metrics)) for number, row, column in best
-    ]
-    tpot, rate, chips, flight, batch = (np.array(column) for column in zip(*states, strict=True))
-    return ServiceFrontier(
-        tuple(candidates), which, rows, columns, 1.0 / tpot, waits, tpot, rate, chips, flight, batch, promised
-    )
+    values = [[column[row, state] for column in candidates[number].metrics] for number, row, state in best]
+    states = StateMetrics(*map(np.array, zip(*values, strict=True)))
+    return ServiceFrontier(tuple(candidates), which, rows, columns, waits, *states, promised)
 
 
 def _undominated(candidates: Sequence[Candidate], kept: Sequence[Mask]) -> list[tuple[int, int, int]]:

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from inference_econ._types import Array, Indices
 from inference_econ.answers.deployments.power import instance_watts
+from inference_econ.answers.disaggregated.load import SteadyPools
 from inference_econ.answers.disaggregated.pools import no_groups, pools
-from inference_econ.answers.disaggregated.steady import SteadyPools
 from inference_econ.answers.layout_services import offer, with_slots
 from inference_econ.answers.simplest import complexity
 from inference_econ.answers.slo import NAMES, Targets, kept_states
@@ -404,7 +404,14 @@ def market(
         raise _none(setup, labels, among, tried.gpus) if first is None else _reason(setup, requests, tried, first)
     able = {candidate.engine for candidate in candidates}
     unable = (*skipped, *(f"{label}: {reason}" for label, reason in reasons.items() if label not in able))
-    return tuple(_with_skipped(candidate, unable) if unable else candidate for candidate in candidates)
+    if not unable:
+        return tuple(candidates)
+    # The setup of each candidate lists the candidates that were left out, with reasons.
+    setups = (replace(each.setup, left_out=(*each.setup.left_out, *unable)) for each in candidates)
+    return tuple(
+        replace(candidate, services=replace(candidate.services, setup=setup))
+        for candidate, setup in zip(candidates, setups, strict=True)
+    )
 
 
 def with_evidence(candidates: Sequence[Candidate], least: Literal["measured", "near"]) -> tuple[Candidate, ...]:
@@ -426,12 +433,6 @@ def with_evidence(candidates: Sequence[Candidate], least: Literal["measured", "n
         f"no server of {setup.model.name} ({setup.precision.weights}) on {setup.hardware.name} was measured in one of "
         f"these arrangements; {closest}"
     )
-
-
-def _with_skipped(candidate: Candidate, unable: tuple[str, ...]) -> Candidate:
-    """Copy of a candidate whose setup also lists the candidates that were left out, with reasons."""
-    setup = replace(candidate.setup, left_out=(*candidate.setup.left_out, *unable))
-    return replace(candidate, services=replace(candidate.services, setup=setup))
 
 
 def _reason(setup: Setup, requests: Requests, space: Space, first: Exception) -> Exception:
@@ -482,24 +483,17 @@ def recipes_to_try(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[Rec
         seen: list[tuple[str, Speculation | None]] = []
         for practice in practices_in(engine.name, setup.model, setup.hardware, setup.precision):
             try:
-                cached = with_cache(run, practice.kv)
-                proposer = _proposer(practice, cached) if speculation == RECIPE else proposed
+                cached, proposer = with_cache(run, practice.kv), proposed
+                if speculation == RECIPE and practice.proposer is not None:
+                    # An engine uses the same draft length for all batches.
+                    drafts = Speculation.of(practice.proposer, longest=practice.draft_length, setup=cached)
+                    proposer = drafts.of_one_length()
             except InputError:
                 # The recipe is for another GPU or checkpoint.
                 continue
             if (key := (cached.precision.kv, proposer)) not in seen:
                 seen.append(key)
                 yield RecipeSetup(cached, proposer, practice)
-
-
-def _proposer(practice: Practice, setup: Setup) -> Speculation | None:
-    """Speculation method of a recipe.
-
-    The method has a single draft length, because an engine uses the same length for all batches.
-    """
-    if practice.proposer is None:
-        return None
-    return Speculation.of(practice.proposer, longest=practice.draft_length, setup=setup).of_one_length()
 
 
 def _arranged(
@@ -534,7 +528,11 @@ def _arranged(
         if pooling.decode is None or pooling.decode.hardware == practised.setup.hardware:
             writing = _alike(practised, layouts, space) or _usual(practised, requests, space, apart=True)
         else:
-            writing = _usual(_decoding(practised, pooling.decode), requests, space, apart=True)
+            # Engine, KV-cache format and speculation method are the same as for the prefill instances.
+            decode, run = pooling.decode, practised.setup
+            if has_recipes(run) and run.engines:
+                decode = with_cache(for_engine(decode, run.engines[0]), run.precision.kv)
+            writing = _usual(practised._replace(setup=decode), requests, space, apart=True)
         most = space.max_accelerators or math.inf
         every = pools(
             reading, writing, layer_by_layer=pooling.layer_by_layer, chains=pooling.chains, largest=most,
@@ -566,17 +564,6 @@ def _groups(setup: Setup, space: Space, pooling: Pooling) -> Groups:
     any_shape = space.any_group or not setup.engines or pooling.decode is not None or bool(pooling.chains)
     shapes = None if any_shape else published_groups(setup.model, setup.hardware)
     return Groups(shapes, math.inf if space.gpus is None else space.gpus)
-
-
-def _decoding(practised: RecipeSetup, decode: Setup) -> RecipeSetup:
-    """Recipe for decode instances on another kind of GPU.
-
-    Engine, KV-cache format and speculation method are the same as for the prefill instances.
-    """
-    setup = practised.setup
-    if has_recipes(setup) and setup.engines:
-        decode = with_cache(for_engine(decode, setup.engines[0]), setup.precision.kv)
-    return practised._replace(setup=decode)
 
 
 def _usual(practised: RecipeSetup, requests: Requests, space: Space, *, apart: bool) -> Services:

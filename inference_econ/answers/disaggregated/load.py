@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
 from inference_econ import _work
-from inference_econ._types import Array
+from inference_econ._types import Array, Indices
 from inference_econ.answers.disaggregated.pools import Pools
+from inference_econ.answers.simplest import SIMPLER
 from inference_econ.answers.slo import FILLED, FULLEST, Chances, Margins, Targets, chances_of, instances_of, margins
+from inference_econ.engine import node
 from inference_econ.errors import InputError
 from inference_econ.formulas import money, queueing, renting
 from inference_econ.inputs import Requests
@@ -217,7 +219,7 @@ class Decoder:
             min(requests_per_second, float(self.requests_per_second[-1])),
             float(queue.in_flight),
             float(queue.waiting),
-            Statistics(float(queue.wait_seconds), partial(_wait, queue)),
+            Statistics(float(queue.wait_seconds), lambda share: float(queueing.wait_quantiles(queue, [share])[0])),
             of_mixture(self.tpot_seconds, queue.work),
             arrivals=arrivals,
         )
@@ -294,11 +296,20 @@ def together(
     saturated = decoding.saturated or bool(queue.saturated)
     waits = float(queue.wait_seconds), decoding.ttft_seconds["mean"]
     first = float(seconds_without_waits(pools, layouts, queue)) + sum(waits)
-    drawn = _FirstTokens(pools, layouts, count, queue, decoding)
-    ttft = of_constant(math.inf) if saturated else Statistics(first, drawn)
+
+    @cache
+    def sample() -> Statistics:
+        around = float(pools.first_token_seconds[layouts] - pools.reading_seconds[layouts])
+        drawn = LengthSample(pools.requests, _DRAWN)
+        return of_sample(around + until_read(pools, layouts, count, queue, drawn) + second_waits(decoding, drawn))
+
+    ttft = of_constant(math.inf) if saturated else Statistics(first, lambda share: float(sample().quantile(share)))
     tokens, steps = pools.requests.osl.mean, pools.requests.decode_steps
     last = math.inf if saturated else first + steps * decoding.tpot_seconds["mean"]
-    e2e = Statistics(last, partial(_latest, ttft, decoding.tpot_seconds, steps))
+    # The sum of the same quantiles of TTFT and decode time is an upper bound on a quantile of the E2E latency. It is
+    # exact if requests with a long TTFT also have a long TPOT.
+    tpot = decoding.tpot_seconds
+    e2e = Statistics(last, lambda share: ttft.quantile(share) + steps * tpot[f"p{100.0 * share:g}"])
     # If the rate exceeds the capacity, the slower pool limits it.
     busiest = max(float(queue.offered), decoding.utilization)
     load = Loaded(
@@ -317,14 +328,6 @@ def together(
     return PooledFleet(pools, *layouts, count, groups, load, float(queue.offered), decoding.utilization, decode.slots)
 
 
-def _latest(ttft: Statistics, tpot: Mapping[str, float], steps: float, share: float) -> float:
-    """Upper bound on a quantile of the E2E latency [s]: the sum of the same quantiles of TTFT and decode time.
-
-    The bound is exact if requests with a long TTFT also have a long TPOT.
-    """
-    return ttft.quantile(share) + steps * tpot[f"p{100.0 * share:g}"]
-
-
 def seconds_without_waits(pools: Pools, layouts: tuple[int, int], queue: queueing.Load) -> Array:
     """Mean TTFT without the waits for a prefill instance and for a decode slot [s].
 
@@ -332,19 +335,6 @@ def seconds_without_waits(pools: Pools, layouts: tuple[int, int], queue: queuein
     """
     alone = float(pools.reading_seconds[layouts])
     return np.asarray(float(pools.first_token_seconds[layouts]) - alone + np.maximum(queue.service_seconds, alone))
-
-
-def seconds_inside(pools: Pools, layouts: tuple[int, int], count: int) -> Array:
-    """Mean time of a prompt in its prefill instance [s], in each state of :func:`prefill_states`.
-
-    Notes
-    -----
-    For each number of prompts, the time is this number divided by the throughput (Little's law). The weights
-    :attr:`inference_econ.formulas.queueing.Load.work` of these times give the mean over all requests.
-    """
-    states = prefill_states(pools, *layouts, count)
-    alone = float(pools.reading_seconds[layouts])
-    return np.maximum.accumulate(np.maximum(states.prompts / states.rates, alone))
 
 
 def prefill_queue(
@@ -418,35 +408,6 @@ def decoder(pools: Pools, index: int, receiving: float) -> Decoder:
     return Decoder(rates, state.tpot_seconds, pools.requests.osl.scv)
 
 
-@dataclass(frozen=True)
-class _FirstTokens:
-    """Function that returns percentiles of the TTFT, from sampled requests. The sample is drawn at the first call.
-
-    Attributes
-    ----------
-    pools, layouts, count, queue
-        See :func:`until_read`.
-    decoding : Loaded
-        Load of a decode instance. The TTFT of this load is the wait for a decode slot.
-    """
-
-    pools: Pools
-    layouts: tuple[int, int]
-    count: int
-    queue: queueing.Load
-    decoding: Loaded
-
-    @cached_property
-    def _seen(self) -> Statistics:
-        around = float(self.pools.first_token_seconds[self.layouts] - self.pools.reading_seconds[self.layouts])
-        drawn = LengthSample(self.pools.requests, _DRAWN)
-        read = until_read(self.pools, self.layouts, self.count, self.queue, drawn)
-        return of_sample(around + read + second_waits(self.decoding, drawn))
-
-    def __call__(self, share: float) -> float:
-        return float(self._seen.quantile(share))
-
-
 def until_read(pools: Pools, layouts: tuple[int, int], count: int, queue: queueing.Load, drawn: LengthSample) -> Array:
     """Time from arrival to the end of prefill for sampled prompts, shape (..., drawn.count) [s].
 
@@ -469,7 +430,10 @@ def until_read(pools: Pools, layouts: tuple[int, int], count: int, queue: queuei
     the length of each prompt, as in :func:`inference_econ.serving.load.loaded`. Prompt lengths are independent of the
     queue.
     """
-    inside, pool, places = seconds_inside(pools, layouts, count), pools.prefill, levels(drawn.count)
+    pool, places, held = pools.prefill, levels(drawn.count), prefill_states(pools, *layouts, count)
+    # Mean time of a prompt in its instance: the number of prompts divided by the throughput (Little's law).
+    alone = float(pools.reading_seconds[layouts])
+    inside = np.maximum.accumulate(np.maximum(held.prompts / held.rates, alone))
     latency = float(np.broadcast_to(pool.latency, len(pool.services))[layouts[0]])
     of_prompt = pool.services.prompts.take(layouts[0]).beyond_mean(drawn.prompts(), np.zeros(drawn.count))
     below = np.cumsum(queue.work, axis=-1).reshape(-1, inside.size)
@@ -485,11 +449,6 @@ def second_waits(decoding: Loaded, drawn: LengthSample) -> Array:
     # The mean over all requests is the mean over waiting requests, times the share of requests that wait.
     longer = np.log(decoding.waiting / (1.0 - drawn.shares("place in a batch")))
     return np.asarray(decoding.ttft_seconds["mean"] / decoding.waiting * np.maximum(longer, 0.0))
-
-
-def _wait(queue: queueing.Load, share: float) -> float:
-    """Quantile of the waiting time in a queue [s]."""
-    return float(queueing.wait_quantiles(queue, [share])[0])
 
 
 #: Maximum ratio of prefill to decode instances, and of decode to prefill instances [1]. A prefill/decode group also has
@@ -616,18 +575,15 @@ def unreachable(pools: Pools, terms: DisaggregationTerms) -> str:
         "TTFT": (targets.ttft_seconds, float(by.ttft.max() * pools.first_token_seconds.min())),
         "TPOT": (targets.tpot_seconds, float(by.tpot.max() * pools.decode.step_seconds.min())),
     }
-    reached = ", ".join(
-        f"{name} {1e3 * best:.4g} ms{_missed(best / limit)}" for name, (limit, best) in promised.items()
-    )
+    reached = [
+        f"{name} {1e3 * best:.4g} ms{f' ({best / limit:.3g} times the SLO)' if best > limit else ''}"
+        for name, (limit, best) in promised.items()
+    ]
     return (
-        f"no pair of layouts keeps {targets.text or 'the SLOs'}. Best reachable with a single request: {reached}; that "
-        f"is without queues, here at most {100 * terms.fullest:g} % busy, with 1:{MOST_RATIO} to {MOST_RATIO}:1 "
-        "prefill to decode instances"
+        f"no pair of layouts keeps {targets.text or 'the SLOs'}. Best reachable with a single request: "
+        f"{', '.join(reached)}; that is without queues, here at most {100 * terms.fullest:g} % busy, with "
+        f"1:{MOST_RATIO} to {MOST_RATIO}:1 prefill to decode instances"
     )
-
-
-def _missed(factor: float) -> str:
-    return f" ({factor:.3g} times the SLO)" if factor > 1.0 else ""
 
 
 #: Number of loads at which the latencies of a queue are calculated [1].
@@ -636,28 +592,6 @@ _LOADS = 24
 _PREFILL_SAMPLE = 1_000
 #: Memory of arrays over the prompts in prefill instances, per instance [B].
 _BYTES = 4e3
-
-
-def prefill_costs(pools: Pools, ttft_seconds: float) -> tuple[Array, Array]:
-    """Lower bounds on the time and cost of one prompt in a prefill instance, for every pair of layouts.
-
-    Parameters
-    ----------
-    pools : Pools
-        Layouts of prefill and decode instances to choose from.
-    ttft_seconds : float
-        TTFT SLO [s].
-
-    Returns
-    -------
-    (ndarray, ndarray), both of shape (n, m)
-        Time [s] and cost [USD] of a prompt if instances are never idle. The cost is ``inf`` if a prompt misses the SLO
-        even without queueing.
-    """
-    busy = pools.busy_seconds
-    in_time = (pools.first_token_seconds <= ttft_seconds) & np.isfinite(pools.transfer.seconds)
-    with np.errstate(invalid="ignore"):
-        return busy, np.where(in_time, busy * pools.prefill.dollars_per_second[:, None], np.inf)
 
 
 def check_instances(instances: float, seconds: float, smaller: str) -> None:
@@ -738,3 +672,230 @@ class PrefillPools:
             read = until_read(pools, (reader, writer), count, queue, drawn)
             seconds = around + np.quantile(read, part, axis=-1)
         return rates, np.maximum.accumulate(seconds - exposed)
+
+
+#: Number of prefill layouts that are evaluated per decode layout; the cheapest ones are used [1].
+_READERS = 6
+
+
+@dataclass(frozen=True)
+class SteadyPools:
+    """Prefill/decode groups with the lowest cost at every decode layout and batch.
+
+    Attributes
+    ----------
+    pools : Pools
+        Prefill and decode layouts.
+    longest_seconds : float
+        Longest prefill time of a prompt that does not queue [s].
+
+    Notes
+    -----
+    Decode instances run at a constant batch. The load of prefill instances is at most
+    :data:`inference_econ.answers.slo.FILLED`, so prompts rarely queue. A group occupies one or more full nodes, or an
+    even fraction of a node. The smallest group within 10% of the lowest cost is used, because groups of unusual size,
+    such as 13 GPUs, are not deployed.
+
+    In some groups, prefill instances cannot supply the full batch of the decode instances, which then run fewer
+    requests. Such a group is used if its cost per request is lower and it has no more GPUs, or if it is 10% cheaper.
+    Without this rule, faster decode GPUs could require a larger group and raise the cost. The cost includes idle GPUs.
+    """
+
+    pools: Pools
+    longest_seconds: float = np.inf
+
+    @cached_property
+    def _chosen(self) -> tuple[Indices, Indices, Indices, Array]:
+        """Best groups: prefill layout, numbers of prefill and decode instances, and used share of the decode batch.
+
+        All arrays have one entry per decode layout and batch, shape (m, k). The share is below 1 if the prefill
+        instances cannot supply the full batch. The numbers of instances are 0 where no group is possible.
+        """
+        pools = self.pools
+        rate = pools.decode.states.requests_per_second
+        busy = pools.busy_seconds
+        with np.errstate(invalid="ignore"):
+            cost = np.where(
+                np.isfinite(pools.transfer.seconds) & (pools.first_token_seconds <= self.longest_seconds),
+                busy * pools.prefill.accelerators[:, None],
+                np.inf,
+            )
+        order = np.argsort(cost, axis=0, kind="stable")[:_READERS]
+        writers = np.arange(rate.shape[0])
+        best = np.full(rate.shape, np.inf)
+        readers_of, prefilling, decoding = (np.zeros(rate.shape, dtype=np.intp) for _ in range(3))
+        share = np.ones(rate.shape)
+        kinds = [pools.prefill.setup.hardware, pools.decode.setup.hardware]
+        whole = tuple(node(kind) for kind in (kinds[1:] if kinds[0] == kinds[1] else kinds))
+        for reader in order:
+            reader_chips = pools.prefill.accelerators[reader]
+            possible = np.isfinite(cost[reader, writers])[:, None] & (
+                rate * pools.transfer.receiving_seconds[reader, writers][:, None] <= 1.0
+            )
+            with np.errstate(invalid="ignore"):
+                wanted = np.where(possible, rate * busy[reader, writers][:, None] / FILLED, np.inf)
+            sizes = reader_chips, pools.decode.accelerators
+            readers, decoders, fed = _instances(wanted, *sizes, whole, pools.groups.most, self._relative_price)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                paid = self._relative_price * readers * reader_chips[:, None] / decoders
+                paid = paid + pools.decode.accelerators[:, None]
+                paid = np.where(readers > 0, paid / fed, np.inf)
+            # An infinite cost is never better.
+            better = paid < best
+            best = np.where(better, paid, best)
+            readers_of = np.where(better, reader[:, None], readers_of)
+            prefilling, decoding = np.where(better, readers, prefilling), np.where(better, decoders, decoding)
+            share = np.where(better, fed, share)
+        return readers_of, prefilling, decoding, share
+
+    @cached_property
+    def _relative_price(self) -> float:
+        """Price of a prefill GPU divided by the price of a decode GPU [1]."""
+        reading, decoding = (pool.setup for pool in (self.pools.prefill, self.pools.decode))
+        if reading.hardware == decoding.hardware:
+            return 1.0
+        return reading.dollars_per_accelerator_hour / decoding.dollars_per_accelerator_hour
+
+    @cached_property
+    def paid_chips(self) -> Array:
+        """Number of decode GPUs with the same cost as all GPUs of each group, shape (n, k) [1].
+
+        If prefill and decode use the same kind of GPU, this is the number of all GPUs. The number is NaN where no group
+        is possible.
+        """
+        prefill, readers, *_ = self._chosen
+        chips = readers * self.pools.prefill.accelerators[prefill]
+        return np.asarray(self.seen[2] + (self._relative_price - 1.0) * chips)
+
+    @cached_property
+    def seen(self) -> tuple[Array, Array, Array, Array, Array]:
+        """TPOT [s], request rate [1/s], GPUs [1], concurrent decode requests [1] and decode batch [1] of each group.
+
+        The values are NaN where no group is possible.
+        """
+        pools, states, (prefill, readers, decoders, fed) = self.pools, self.pools.decode.states, self._chosen
+        possible = readers > 0
+        rate = np.where(possible, fed * states.requests_per_second, np.nan)
+        chips = readers * pools.prefill.accelerators[prefill] + decoders * pools.decode.accelerators[:, None]
+        tpot = np.where(possible, states.tpot_seconds, np.nan)
+        for row in np.flatnonzero((fed < 1.0).any(axis=1)):
+            less = fed[row] < 1.0
+            # If the batch is smaller, requests may wait for a slot, but steps do not become longer.
+            rates_of_batches = np.log(np.maximum.accumulate(states.requests_per_second[row]))
+            tpot[row, less] = np.exp(
+                np.interp(np.log(rate[row, less]), rates_of_batches, np.log(states.tpot_seconds[row]))
+            )
+        batch: Array = np.where(fed < 1.0, rate * pools.requests.decode_steps * tpot, states.batch)
+        rates: Array = np.asarray(decoders * rate, dtype=float)
+        flight: Array = np.asarray(decoders * batch, dtype=float)
+        return tpot, rates, np.where(possible, chips, np.nan), flight, batch
+
+    def ttft_seconds(self, rows: Indices, columns: Indices) -> Array:
+        """Mean TTFT at the given decode layouts (rows) and batches (columns), including queueing [s].
+
+        The TTFT is NaN where no group is possible.
+        """
+        prefill, readers, *_ = (chosen[rows, columns] for chosen in self._chosen)
+        rates = self.seen[1][rows, columns]
+        seconds = np.full(rates.shape, np.nan)
+        for group in set(zip(prefill.tolist(), rows.tolist(), readers.tolist(), strict=True)):
+            reader, writer, count = group
+            mine = (prefill == reader) & (rows == writer) & (readers == count)
+            if count:
+                queue = prefill_queue(self.pools, reader, writer, count, rates[mine], 1.0)
+                seconds[mine] = seconds_without_waits(self.pools, (reader, writer), queue) + queue.wait_seconds
+        return seconds
+
+    def reading_rows(self, rows: Indices, columns: Indices) -> Indices:
+        """Indices of the prefill layouts that are used at the given decode layouts (rows) and batches (columns)."""
+        return self._chosen[0][rows, columns]
+
+    def instances_at(self, rows: Indices, columns: Indices) -> list[tuple[int, int]]:
+        """Numbers of prefill and decode instances at the given decode layouts (rows) and batches (columns) [1]."""
+        _, readers, decoders, _ = self._chosen
+        return list(zip(readers[rows, columns].tolist(), decoders[rows, columns].tolist(), strict=True))
+
+
+def _instances(
+    wanted: Array, reading: Array, decoding: Array, whole: tuple[int, ...], most: float, relative_price: float = 1.0
+) -> tuple[Indices, Indices, Array]:
+    """Numbers of prefill and decode instances for each wanted ratio, and the share of the wanted ratio that is reached.
+
+    All arrays have shape (m, k). The wanted ratio is a number of prefill instances per decode instance. The share is
+    below 1 if the group with the lowest cost per request has a smaller ratio. The numbers are 0 if there is no group.
+
+    ``reading`` and ``decoding`` are the numbers of GPUs in a prefill instance and in a decode instance, shape (m,).
+    ``whole`` has the number of GPUs in a node: one entry if prefill and decode instances share nodes, else one entry
+    for prefill and one for decode. ``most`` is the maximum number of GPUs in a group. ``relative_price`` is the price
+    of a prefill GPU divided by the price of a decode GPU.
+    """
+    counts, fed = np.zeros((*wanted.shape, 2), dtype=np.intp), np.ones(wanted.shape)
+    for row, sizes in enumerate(zip(reading.tolist(), decoding.tolist(), strict=True)):
+        groups = _groups(*sizes, whole, most, relative_price)
+        at = np.searchsorted(groups.ratios, wanted[row] * (1.0 - 1e-9))
+        enough = at < groups.ratios.size
+        counts[row, enough] = groups.instances[at[enough]]
+        fewer = np.flatnonzero(np.isfinite(wanted[row]))
+        fewer = fewer[groups.filled[at[fewer]] < groups.chips[at[fewer]] / wanted[row, fewer] * (1.0 - 1e-9)]
+        taken = groups.before[at[fewer]]
+        counts[row, fewer] = groups.instances[taken]
+        fed[row, fewer] = groups.ratios[taken] / wanted[row, fewer]
+    return counts[..., 0], counts[..., 1], fed
+
+
+class _Groups(NamedTuple):
+    """Prefill/decode groups, one per ratio of prefill to decode instances.
+
+    Arrays have shape (n,), or shape (n + 1,) with a last entry for wanted ratios above the largest ratio.
+    """
+
+    ratios: Array
+    """Number of prefill instances per decode instance, ascending [1]."""
+    instances: Indices
+    """Numbers of prefill and decode instances in the group that is used for each ratio, shape (n, 2) [1].
+
+    The group may have a larger ratio if it has fewer GPUs.
+    """
+    chips: Array
+    """GPUs of the group in ``instances`` per decode instance, shape (n + 1,) [1]; infinite in the last entry.
+
+    Prefill GPUs are converted to decode GPUs of equal cost.
+    """
+    before: Indices
+    """Index of the smaller ratio that has the lowest cost per request at full prefill load, shape (n + 1,)."""
+    filled: Array
+    """GPUs of the group in ``before`` per prefill instance, shape (n + 1,) [1].
+
+    Prefill GPUs are converted to decode GPUs of equal cost. For a group with more GPUs, the value is increased by the
+    share of the cost that it must save to be used.
+    """
+
+
+@cache
+def _groups(reading: float, decoding: float, whole: tuple[int, ...], most: float, relative_price: float) -> _Groups:
+    """List the prefill/decode groups for given sizes of a prefill and a decode instance [GPUs].
+
+    A group occupies one or more full nodes, or an even fraction of a node, and has at most ``most`` GPUs. If prefill
+    and decode instances do not share nodes, this rule applies to the prefill GPUs and to the decode GPUs. A group has
+    at most ``MOST_RATIO`` prefill instances, and at most ``MOST_RATIO`` decode instances. Among groups with a similar
+    cost per decode instance, the group with the fewest GPUs is used.
+    """
+    numbers = np.array(list(product(range(1, MOST_RATIO + 1), repeat=2)), dtype=np.intp)
+    sides = numbers * np.array([reading, decoding])
+    chips, ratios = sides.sum(axis=1), numbers[:, 0] / numbers[:, 1]
+    placed = (chips,) if len(whole) == 1 else sides.T
+    filled = np.ones(chips.size, dtype=bool)
+    for part, size in zip(placed, whole, strict=True):
+        filled &= (part % size == 0) | (size % part == 0)
+    possible = filled & (chips <= most)
+    order = np.flatnonzero(possible)[np.argsort(ratios[possible], kind="stable")]
+    ratios, chips, numbers = ratios[order], chips[order], numbers[order]
+    # Costs per decode instance ascend with the ratio.
+    costs = relative_price * reading * ratios + decoding
+    dearer = np.searchsorted(costs, costs * (1.0 + SIMPLER), side="right")
+    chosen = [start + int(np.argmin(chips[start:end])) for start, end in enumerate(dearer.tolist())]
+    chips, costs = chips[chosen], costs[chosen]
+    larger = chips > np.append(chips, np.inf)[:, None]
+    filled = np.where(np.tri(chips.size + 1, chips.size, -1), costs / ratios * (1.0 + SIMPLER * larger), np.inf)
+    before = filled.argmin(axis=1) if filled.size else np.zeros(1, dtype=np.intp)
+    return _Groups(ratios, numbers[chosen], np.append(costs, np.inf), before, filled.min(axis=1, initial=np.inf))

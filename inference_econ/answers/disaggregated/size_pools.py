@@ -24,7 +24,6 @@ from inference_econ.answers.disaggregated.load import (
     decoder,
     fewest_beside,
     pools_under_load,
-    prefill_costs,
     prefill_queue,
     prefill_rates,
     rented,
@@ -35,7 +34,7 @@ from inference_econ.answers.disaggregated.pools import PoolLayouts, Pools
 from inference_econ.answers.resource_limit import Means
 from inference_econ.answers.slo import Targets
 from inference_econ.errors import NothingFitsError, TooLittleError
-from inference_econ.formulas import pareto, queueing
+from inference_econ.formulas import pareto
 from inference_econ.serving import Loaded, check_rate
 
 #: Maximum number of prefill instances, and of decode instances, in a search [1].
@@ -153,7 +152,8 @@ def per_request(pools: Pools, targets: Targets) -> tuple[Array, Array]:
         Instance time per request without idle time. The time of a prefill instance is ``inf`` if a single prompt misses
         the TTFT SLO. The time of a decode instance is ``inf`` if every batch misses the TPOT SLO.
     """
-    busy, cost = prefill_costs(pools, targets.ttft_seconds)
+    busy = pools.busy_seconds
+    in_time = (pools.first_token_seconds <= targets.ttft_seconds) & np.isfinite(pools.transfer.seconds)
     decoding = pools.decode
     working = pools.requests.decode_steps * decoding.step_seconds / decoding.batch
     least = decoding.step_seconds
@@ -163,7 +163,9 @@ def per_request(pools: Pools, targets: Targets) -> tuple[Array, Array]:
     between = pareto.crossed(decoding.step_seconds, working, targets.tpot_seconds)
     whole = np.where(least <= targets.tpot_seconds, working, np.inf)
     best = np.fmin.reduce(np.hstack([whole, between]), axis=1)
-    return np.where(np.isfinite(cost), busy, np.inf), np.maximum(best[None, :], pools.transfer.receiving_seconds)
+    return np.where(in_time & np.isfinite(busy), busy, np.inf), np.maximum(
+        best[None, :], pools.transfer.receiving_seconds
+    )
 
 
 class _Search:
@@ -177,7 +179,8 @@ class _Search:
         self.reading = pools.prefill.dollars_per_second * 3600.0
         self.decoding = pools.decode.dollars_per_second * 3600.0
         self.least = np.ceil(rate * self.busy / self.fullest)
-        self.alone, self.queue, self.answers = cache(self._alone), cache(self._queue), cache(self._answers)
+        self.alone, self.answers = cache(self._alone), cache(self._answers)
+        self.queue = cache(partial(prefill_queue, pools, rate=rate, arrival_scv=self.scv))
         self.decoder = cache(partial(decoder, pools))
 
     @property
@@ -210,7 +213,12 @@ class _Search:
 
     def fleets(self, reader: int, writer: int, limit: float) -> Iterator[PooledFleet]:
         """Yield deployments of a pair of layouts that meet the SLOs and cost less than the limit [USD/h]."""
-        least = fewest(partial(self._enough, reader, writer), int(self.least[reader, writer]), _MOST)
+        sustained = self.fullest * (1.0 + _LAST_DIGIT)
+        least = fewest(
+            lambda count: self.rate <= sustained * float(prefill_rates(self.pools, reader, writer, count)[-1]),
+            int(self.least[reader, writer]),
+            _MOST,
+        )
         receiving = float(self.pools.transfer.receiving_seconds[reader, writer])
         groups = self.alone(writer, receiving, math.ceil(self.rate * float(self.working[reader, writer])))
         if groups is None or least is None:
@@ -229,10 +237,6 @@ class _Search:
                 if kept == low:
                     return
 
-    def _enough(self, reader: int, writer: int, count: int) -> bool:
-        most = self.fullest * float(prefill_rates(self.pools, reader, writer, count)[-1])
-        return self.rate <= most * (1.0 + _LAST_DIGIT)
-
     def _kept(self, reader: int, writer: int, groups: int, count: int) -> bool:
         return self.targets.first_violated(self._fleet(reader, writer, groups, count).load) is None
 
@@ -240,9 +244,6 @@ class _Search:
         receiving = float(self.pools.transfer.receiving_seconds[reader, writer])
         queue, decoding = self.queue(reader, writer, count), self.answers(writer, receiving, groups)
         return together(self.pools, (reader, writer), (count, groups), queue, *decoding)
-
-    def _queue(self, reader: int, writer: int, count: int) -> queueing.Load:
-        return prefill_queue(self.pools, reader, writer, count, self.rate, self.scv)
 
     def _answers(self, writer: int, receiving: float, count: int) -> tuple[Decoder, Loaded]:
         return self.decoder(writer, receiving).keeping(self.targets, self.rate / count, self.scv, count)
@@ -315,7 +316,13 @@ def largest(pools: Pools, means: Means, terms: DisaggregationTerms, *, least: fl
     if best is None and least > 0.0:
         return None
     if best is None:
-        _check_machines(pools, means, bounds)
+        chips = [rented(pools, (int(reader), int(writer)), (1, 1)) for reader, writer in np.argwhere(bounds > 0.0)]
+        if not any(_rented(pools, means, pair) <= means.amount for pair in chips):
+            cheapest = min(chips, key=lambda pair: (bill(pools, pair), sum(pair)))
+            raise NothingFitsError(
+                f"a prefill and a decode instance that meet the SLOs are rented as {sum(cheapest)} accelerators "
+                f"together (${bill(pools, cheapest):,.2f} per hour), given: {means.text}"
+            )
         raise NothingFitsError(unreachable(pools, terms))
     return best
 
@@ -333,23 +340,6 @@ def _rented(pools: Pools, means: Means, chips: tuple[int, ...]) -> float:
     """Resources that rented prefill and decode GPUs use, in the unit of the limit; see :func:`rented`."""
     sides = (pools.prefill.setup, pools.decode.setup)
     return sum(number * means.taken(setup) for number, setup in zip(chips, sides, strict=False))
-
-
-def _check_machines(pools: Pools, means: Means, bounds: Array) -> None:
-    """Reject limits that are too small for one prefill instance and one decode instance.
-
-    Raises
-    ------
-    NothingFitsError
-        If no pair of a prefill and a decode instance is within the limit; the message has the GPUs to rent at least.
-    """
-    chips = [rented(pools, (int(reader), int(writer)), (1, 1)) for reader, writer in np.argwhere(bounds > 0.0)]
-    if not any(_rented(pools, means, pair) <= means.amount for pair in chips):
-        least = min(chips, key=lambda pair: (bill(pools, pair), sum(pair)))
-        raise NothingFitsError(
-            f"a prefill and a decode instance that meet the SLOs are rented as {sum(least)} accelerators together "
-            f"(${bill(pools, least):,.2f} per hour), given: {means.text}"
-        )
 
 
 def _bounds(pools: Pools, means: Means, terms: DisaggregationTerms) -> Array:
@@ -401,10 +391,13 @@ class _Budget:
         if answers <= 0.0:
             return None
 
+        def taken(count: int, groups: int) -> float:
+            return _rented(self.pools, self.means, rented(self.pools, (reader, writer), (count, groups)))
+
         @cache
         def room(count: int) -> int:
             counts = range(1, int((self.given - count * size[0]) // size[1]) + 1)
-            return bisect_left(counts, True, key=lambda most: not self._affordable((reader, writer), (count, most)))
+            return bisect_left(counts, True, key=lambda most: taken(count, most) > self.given)
 
         @cache
         def fed(count: int) -> float:
@@ -426,10 +419,6 @@ class _Budget:
         needed = max(math.ceil(rate / answers * (1.0 - 1e-12)), fewest_beside(fewer))
         count, groups = (fewer, needed) if needed <= MOST_RATIO * fewer else (count, room(count))
         return self._kept((reader, writer), (count, groups), rate)
-
-    def _affordable(self, layouts: tuple[int, int], instances: tuple[int, int]) -> bool:
-        chips = rented(self.pools, layouts, instances)
-        return _rented(self.pools, self.means, chips) <= self.given
 
     def _kept(self, layouts: tuple[int, int], instances: tuple[int, int], rate: float) -> PooledFleet | None:
         """Deployment at the rate, or at a lower rate if the rate misses the SLOs; None if all tried rates miss them."""

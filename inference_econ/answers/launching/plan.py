@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from inference_econ.answers.launching.arguments import InstanceRun, written
 from inference_econ.answers.launching.instance import (
     Instance,
     InstanceLimits,
+    InstanceRun,
     LaunchEngine,
     Role,
     Weights,
     words,
+    written,
 )
 from inference_econ.engine import Speculation, rounds
 from inference_econ.errors import InputError
@@ -117,53 +118,6 @@ class LoadTestRun:
     def check(self) -> None:
         """Check the command line against the recorded options of the generator's parser."""
         self.options.parse(self.command, words(self.arguments))
-
-
-def run(
-    generator: Generator,
-    model: str,
-    url: str,
-    requests: Requests,
-    load: OfferedLoad,
-    server: str = "",
-    statistics: Collection[str] = (),
-) -> LoadTestRun:
-    """Create the command for a load test of a server.
-
-    Parameters
-    ----------
-    generator : str
-        ``vllm``, ``aiperf`` or ``guidellm``.
-    model : str
-        Model name on the server, also used for the tokenizer.
-    url : str
-        Address of the server.
-    requests : Requests
-        Request lengths.
-    load : OfferedLoad
-        Load.
-    server : str
-        vLLM version of the server, which includes the load generator; empty for the newest recorded version.
-    statistics : collection of str
-        Predicted statistics (mean and percentiles) that the load generator should report, if it supports them.
-
-    Raises
-    ------
-    InputError
-        If the generator cannot create requests with these lengths.
-    """
-    version = server if generator == "vllm" and server in launch_options.versions("vllm") else None
-    options = launch_options.options(generator, version)
-    command = next(name for name in _COMMANDS if name.startswith(generator) and name in options.commands)
-    arguments = _ARGUMENTS[generator](options, model, url, requests, load)
-    if _PERCENTILES in arguments:
-        shares = [
-            name.removeprefix("p") for name in percentiles.in_order({*STATISTICS, *statistics} - {percentiles.MEAN})
-        ]
-        arguments = {**arguments, _PERCENTILES: ",".join(shares)}
-    made = LoadTestRun(options, command, arguments)
-    made.check()
-    return made
 
 
 _COMMANDS = ("vllm bench serve", "aiperf profile", "guidellm run")
@@ -415,13 +369,30 @@ class LaunchPlan:
         return len(self.instances) > 1
 
     def run(self, url: str, share: float = 1.0) -> LoadTestRun:
-        """Load test against an address that receives the given share of the load [1]."""
-        first = self.instances[0]
-        version = self.engine.options.version if self.engine.name == "vllm" else ""
-        load, seen = self.load, {entry.statistic for entry in self.expected}
+        """Create the load test of an address that receives the given share of the load [1].
+
+        The load generator of vLLM has the version of the server. The test reports the predicted statistics, if the
+        generator supports them.
+
+        Raises
+        ------
+        InputError
+            If the generator cannot create requests with these lengths.
+        """
+        first, load, generator, server = self.instances[0], self.load, self.generator, self.engine.options.version
         if load.requests_per_second is not None:
             load = OfferedLoad(load.requests_per_second * share, None, load.arrival_scv)
-        return run(self.generator, first.model, url, first.service.requests, load, version, seen)
+        with_server = generator == self.engine.name == "vllm" and server in launch_options.versions("vllm")
+        options = launch_options.options(generator, server if with_server else None)
+        command = next(name for name in _COMMANDS if name.startswith(generator) and name in options.commands)
+        arguments = _ARGUMENTS[generator](options, first.model, url, first.service.requests, load)
+        if _PERCENTILES in arguments:
+            shown = {*STATISTICS, *(entry.statistic for entry in self.expected)} - {percentiles.MEAN}
+            shares = [name.removeprefix("p") for name in percentiles.in_order(shown)]
+            arguments = {**arguments, _PERCENTILES: ",".join(shares)}
+        made = LoadTestRun(options, command, arguments)
+        made.check()
+        return made
 
 
 def engine(name: str, version: str | None = None, image: str | None = None) -> LaunchEngine:

@@ -14,9 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from inference_econ._types import Array, Indices, Progress
-from inference_econ.answers.deployments.most_traffic import instances_within
-from inference_econ.answers.deployments.recommend import as_candidates, some_of_each_chip
-from inference_econ.answers.deployments.service_record import SelectionRule
+from inference_econ.answers.deployments.deployment import SelectionRule
+from inference_econ.answers.deployments.recommend import as_candidates, instances_within, some_of_each_chip
 from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.prefix_cache import Offloading, offload
 from inference_econ.answers.price import Sheet, fleet_sheet

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from inference_econ.answers.deployments.service_record import under_load
+from inference_econ.answers.deployments.deployment import under_load
 from inference_econ.answers.launching.plan import Start
 from inference_econ.answers.slo import Targets
 from inference_econ.engine import Setup

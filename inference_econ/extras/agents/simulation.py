@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Self
@@ -12,7 +12,6 @@ import numpy as np
 
 from inference_econ import _work
 from inference_econ._types import Array, Indices
-from inference_econ.answers.capacity import NEAR, bracket_capacity
 from inference_econ.answers.deployments.deployment import Deployment
 from inference_econ.answers.deployments.recommend import Recommendation
 from inference_econ.answers.disaggregated.load import DisaggregationTerms, PooledFleet, rented
@@ -38,6 +37,65 @@ from inference_econ.serving import (
     Trace,
 )
 from inference_econ.serving.simulation import simulator
+
+#: Relative tolerance of searches in which each evaluation is a simulation [1].
+NEAR = 0.05
+
+
+def bracket_capacity(
+    over: Callable[[int], tuple[float, str]], guess: int, most: int, stride: float, *, rising: bool = True
+) -> tuple[int, str]:
+    """Return the largest load (integer) that meets all SLOs, and the SLO that a larger load misses.
+
+    If small numbers miss SLOs (``rising`` is False), return the smallest integer that meets all SLOs. Return 0 if no
+    integer meets all SLOs.
+
+    Parameters
+    ----------
+    over : callable
+        Function that returns ln(latency / SLO) and the name of the first missed SLO. The logarithm is at most 0 if all
+        SLOs are met.
+    guess : int
+        First integer to evaluate [1].
+    most : int
+        Largest integer to evaluate [1].
+    stride : float
+        Largest ratio of two successive trial integers [1]. This limit applies until one trial meets the SLOs and one
+        trial misses an SLO.
+    rising : bool
+        True if larger numbers miss SLOs, False if smaller numbers do.
+
+    Notes
+    -----
+    The search makes few evaluations, because an evaluation may be a simulation. The result has the relative tolerance
+    :data:`NEAR`. ln(latency / SLO) is interpolated linearly between a trial that meets the SLOs and a trial that misses
+    an SLO. The next trial is the integer at which the interpolated value is 0.
+    """
+    kept = beyond = None
+    binding, last = "", most if rising else 1
+    number = min(max(guess, 1), most)
+    while True:
+        far, name = over(number)
+        if far <= 0.0:
+            kept = (number, far)
+        else:
+            beyond, binding = (number, far), name
+            if number == (1 if rising else most):
+                return 0, binding
+        if kept is None or beyond is None:
+            if number == last and kept is not None:
+                return number, binding
+            factor = min(max(math.exp(abs(far)), 1.0 + NEAR), stride)
+            more = rising == (far <= 0.0)
+            number = min(max(math.ceil(number * factor) if more else int(number / factor), 1), most)
+            continue
+        gap, near = abs(kept[0] - beyond[0]), max(round(NEAR * min(kept[0], beyond[0])), 1)
+        if gap <= near:
+            return kept[0], binding
+        # The logarithm is nearly linear in the trial integer. The limits keep the next trial away from both ends of the
+        # interval.
+        step = min(max(round(gap * kept[1] / (kept[1] - beyond[1])), near, gap // 5), gap - min(near, gap // 2))
+        number = kept[0] + (step if rising else -step)
 
 
 @dataclass(frozen=True)

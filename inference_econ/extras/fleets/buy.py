@@ -9,9 +9,8 @@ from datetime import date, timedelta
 from typing import Any
 
 from inference_econ._answer import Shown
-from inference_econ.answers.deployments.deployment import Deployment
+from inference_econ.answers.deployments.deployment import Deployment, under_load
 from inference_econ.answers.deployments.recommend import as_candidates
-from inference_econ.answers.deployments.service_record import under_load
 from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.price import UsualSpeed, priced_as_usual, prices_of
 from inference_econ.answers.slo import Likely, Targets, chance_below, of_throughput

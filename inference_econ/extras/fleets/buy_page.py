@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from inference_econ.answers.deployments.deployment import Deployment
-from inference_econ.answers.deployments.service_record import under_load
+from inference_econ.answers.deployments.deployment import Deployment, under_load
 from inference_econ.answers.slo import Chances, Targets, chances, least_chance
 from inference_econ.extras.fleets.buy import MONTH_HOURS, Crossover, Purchase
 from inference_econ.extras.fleets.capacity_blocks import CapacityBlock

@@ -10,10 +10,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.answers.deployments.deployment import Deployment
-from inference_econ.answers.deployments.most_traffic import most_of_one
-from inference_econ.answers.deployments.recommend import natural_rate, recommend
-from inference_econ.answers.deployments.service_record import bounded_load, service_record
+from inference_econ.answers.deployments.deployment import Deployment, bounded_load, service_record
+from inference_econ.answers.deployments.recommend import most_of_one, natural_rate, recommend
 from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.disaggregated.load import rented
 from inference_econ.answers.slo import Targets
@@ -186,7 +184,7 @@ def lots(
     -------
     tuple of CapacityBlock
         Rental units. Layouts and loads are those of :func:`inference_econ.answers.deployments.recommend.recommend` and
-        :func:`inference_econ.answers.deployments.most_traffic.most_traffic`, so all commands report the same capacity
+        :func:`inference_econ.answers.deployments.recommend.most_traffic`, so all commands report the same capacity
         of a replica.
 
     Raises

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from inference_econ.answers.deployments.service_record import under_load
+from inference_econ.answers.deployments.deployment import under_load
 from inference_econ.engine import Instances
 from inference_econ.extras.fleets.capacity_blocks import CapacityBlock
 from inference_econ.extras.fleets.day import DayOfFleet

@@ -14,8 +14,8 @@ import numpy as np
 from inference_econ import _work
 from inference_econ._answer import Shown
 from inference_econ._types import Array, Indices, Progress
+from inference_econ.answers.deployments.deployment import layout_of
 from inference_econ.answers.deployments.recommend import as_candidates
-from inference_econ.answers.deployments.service_record import layout_of
 from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError, NothingFitsError

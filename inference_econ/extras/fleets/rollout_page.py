@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from inference_econ.answers.deployments.service_record import layout_of
+from inference_econ.answers.deployments.deployment import layout_of
 from inference_econ.answers.deployments.serving_options import practice_of
 from inference_econ.engine import Instances
 from inference_econ.extras.fleets.rollout import Rollout, RolloutRun

@@ -49,6 +49,7 @@ from inference_econ.extras.papers.claim_kinds import (
     Value,
 )
 from inference_econ.extras.papers.kv_runahead import layer_work
+from inference_econ.extras.papers.toy import bytes_per_parameter
 from inference_econ.formulas import kv_runahead as formulas
 from inference_econ.formulas import money, roofline
 from inference_econ.formulas.kv_runahead import LayerWork, ProcessRates
@@ -59,7 +60,6 @@ from inference_econ.search import Frontier
 from inference_econ.search.fastest import fastest
 from inference_econ.studies.results import AnyFrontier, Study
 from inference_econ.studies.settings import shared_frontier
-from inference_econ.studies.toy import bytes_per_parameter
 
 if TYPE_CHECKING:
     from inference_econ.studies.results import Result

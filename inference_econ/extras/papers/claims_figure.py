@@ -15,7 +15,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from inference_econ.extras.papers.claim_kinds import Basis
 from inference_econ.extras.papers.claims import BASES, Finding, Ledger
-from inference_econ.report.figures import COLOURS, MARKERS, STYLE, label_ticks
+from inference_econ.report.questions.figures import COLOURS, MARKERS, STYLE, label_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,7 +47,7 @@ def draw(ledger: Ledger) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        Figure for :func:`inference_econ.report.figures.save`.
+        Figure for :func:`inference_econ.report.questions.figures.save`.
     """
     groups = [(seed, list(members)) for seed, members in groupby(ledger.findings, lambda finding: finding.seed)]
     heights = [len(findings) * _ROW + _BETWEEN for _, findings in groups]

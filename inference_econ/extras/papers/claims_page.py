@@ -67,7 +67,7 @@ class ClaimsPage(AnswerPage[Ledger]):
     def draw(self, path: str) -> None:
         """Draw predicted over published values."""
         from inference_econ.extras.papers import claims_figure
-        from inference_econ.report import figures
+        from inference_econ.report.questions import figures
 
         figures.save(claims_figure.draw(self.answer), [path])
 

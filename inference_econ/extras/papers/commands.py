@@ -1,4 +1,4 @@
-"""Commands ``claims`` (published claims compared with predictions) and ``prefill`` (methods to prefill one prompt)."""
+"""Commands on publications: ``claims`` and ``reproduce`` (the published study), and ``prefill`` (prefill methods)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import inference_econ as ie
 from inference_econ.errors import InputError
 from inference_econ.requests import Request, prices, subject
+from inference_econ.requests.places import check_apart
 
 if TYPE_CHECKING:
     from inference_econ.report.page import Page
@@ -55,3 +56,17 @@ def prefill(
     chains = [[(setups[name], chips) for name, chips in stages] for stages in chain]
     settings: dict[str, Any] = {"tp": tp, "batch": batch, "cached": request.cached or 0, "progress": request.progress}
     return ie.prefill(setups[request.hardware], prompt, ranks, chains=chains, **settings)
+
+
+def reproduce(request: Request, folder: str) -> Page:
+    """Reproduce all tables and figures of the published study, cell by cell.
+
+    The study is "Inference economics of language models". To change an assumption of one table or figure, use 'paper
+    table paper/table_4 --set KEY=VALUE' or 'paper run paper/figure_1 --set KEY=VALUE'.
+    """
+    from inference_econ.extras.papers import gallery
+
+    if request.output is not None:
+        for place in gallery.places(folder):
+            check_apart({"-o": request.output, "--folder": str(place)})
+    return gallery.ReproductionPage(gallery.reproduce(folder, progress=request.progress))

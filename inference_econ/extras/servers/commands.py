@@ -16,7 +16,6 @@ from inference_econ.extras import servers
 from inference_econ.extras.servers import validation
 from inference_econ.extras.servers.result_files import RESULT_ENDINGS
 from inference_econ.records import files
-from inference_econ.report import saved_services
 from inference_econ.requests import Request
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def validate(
 ) -> Page:
     """Run the ``validate`` command, whose help text is set elsewhere."""
     if against is not None:
-        saved_services.check_alone(request, against, _HELD)
+        report.deployment_reader.check_alone(request, against, _HELD)
         return _against(datasets, against, choice)
     if choice is not None:
         raise InputError(
@@ -80,7 +79,7 @@ def validate(
     from inference_econ.extras.servers.pages.servers import ValidationPage
     from inference_econ.extras.servers.validation import servers as measured
 
-    files = measured.read_files(sources, saved_services.measured_server(request, engine))
+    files = measured.read_files(sources, _measured_server(request, engine))
     compared = tuple(measured.predict_files(files, name, levels=levels) for name in assumptions or (None,))
     assert request.asked is not None
     words = [*request.asked.words(), "--format", "markdown"]
@@ -89,6 +88,12 @@ def validate(
 
 
 validate.__doc__ = _HELP
+
+
+def _measured_server(request: Request, engine: str) -> ie.MeasuredServer:
+    """Description of a measured server from options, which adds what the result files of a benchmark lack."""
+    given = {name: getattr(request, name) for name in ("model", "hardware", "weights", "kv", "tp", "dp", "pp", "ep")}
+    return ie.MeasuredServer(**given, engine=engine, draft_tokens=request.draft_length)
 
 
 def _against(results: Sequence[str], path: str, number: int | None) -> run_vs_prediction.AgainstPage:
@@ -107,7 +112,7 @@ def _against(results: Sequence[str], path: str, number: int | None) -> run_vs_pr
         raise InputError(f"--against {path}: give one result of a load generator, got {len(results)}", option="against")
     saved = report.deployment_reader.read(path)
     chosen = report.deployment_reader.chosen(saved, number)
-    parts = saved_services.parts(saved, chosen)
+    parts = report.deployment_reader.parts(saved, chosen)
     replicas = 1 if len(parts) > 1 else parts[0].replicas
     run = servers.read_run(results[0])
     part = parts[-1]
@@ -172,7 +177,7 @@ def calibrate(
     for change in request.changes:
         if not change.startswith("assumptions."):
             raise InputError(f"--set {change}: only assumptions can be changed here; write assumptions.FIELD=VALUE")
-    measured = _Measured.of(data, where, without, most, saved_services.measured_server(request, engine))
+    measured = _Measured.of(data, where, without, most, _measured_server(request, engine))
     source = ", ".join(data) + (f" where {', '.join(where)}" if where else "")
     source += f", without {'; '.join(without)}" if without else ""
     page: Page

@@ -11,7 +11,6 @@ import inference_econ as ie
 from inference_econ import answers, report
 from inference_econ.errors import InputError
 from inference_econ.records.saved import is_answer
-from inference_econ.report import saved_services
 from inference_econ.requests import Request, subject, workload
 
 if TYPE_CHECKING:
@@ -121,7 +120,7 @@ def _predicted(request: Request, answer: str) -> tuple[Service, ie.Targets, floa
                 "an answer has settled its hardware, and only answers have a --choice: give ANSWER.json alone",
                 option="hardware",
             )
-        request = saved_services.of_model(request, answer)
+        request = report.deployment_reader.of_model(request, answer)
         requests = workload.requests(request)
         services = subject.offer(request, requests, speculation=subject.speculation(request))
         targets = workload.targets(request)
@@ -133,14 +132,14 @@ def _predicted(request: Request, answer: str) -> tuple[Service, ie.Targets, floa
             "inference-econ watch llama_3_70b h100_sxm",
             option="hardware",
         )
-    saved_services.check_alone(request, answer, _WATCHING)
+    report.deployment_reader.check_alone(request, answer, _WATCHING)
     saved = report.deployment_reader.read(answer)
     if saved.options.get("agents") is not None:
         raise InputError(
             f"{answer}: results for agents cannot be watched, because a server is compared at a request rate; watch "
             "MODEL HARDWARE with the --isl, --osl and --cached of their turns"
         )
-    parts = saved_services.parts(saved, report.deployment_reader.chosen(saved, request.number))
+    parts = report.deployment_reader.parts(saved, report.deployment_reader.chosen(saved, request.number))
     if len(parts) > 1:
         raise InputError(f"{answer}: pools that prefill and decode apart cannot be watched; choose one that does both")
     question = Request.saved(saved.options)

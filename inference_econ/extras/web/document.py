@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from inference_econ.answers.launching.plan import Start
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError
+from inference_econ.extras.web.sentences import Summary, summary
 from inference_econ.records.files import check_page, write_text
 from inference_econ.records.texts import Amount
 from inference_econ.report import charts
@@ -127,7 +128,8 @@ class Section:
 def section(question: Asked) -> Section:
     """Create the section of a command."""
     page = question.page
-    answer, start = page.conclusion(), page.start()
+    told, start = summary(page), page.start()
+    answer = told.conclusion
     tables = [_without(table, "".join(answer)) for table in page.tables()]
     # These lines are those that `--why` prints.
     lines: list[str] = []
@@ -148,13 +150,13 @@ def section(question: Asked) -> Section:
         titles[key] = record.get("title", record["where"]), record.get("url", "")
     return Section(
         question,
-        page.question(),
+        told.question,
         answer,
-        [_picture(name, chart) for name, chart in page.drawn.charts().items()],
-        f"data:image/svg+xml;base64,{base64.b64encode(page_picture(page).svg.encode()).decode()}" if page.still else "",
+        [_picture(name, chart) for name, chart in (told.drawn or page).charts().items()],
+        f"data:image/svg+xml;base64,{base64.b64encode(page_picture(page).svg.encode()).decode()}" if told.still else "",
         tables,
-        _sliders(page, answer, tables),
-        page.mix(),
+        _sliders(page, told, tables),
+        told.mix,
         "" if start is None else script(start, question.engine),
         list(dict.fromkeys(lines)),
         list(dict.fromkeys(map(_facts, page.setups()))),
@@ -201,10 +203,10 @@ def _joined(lines: Sequence[str]) -> str:
     return "".join(line if line.endswith("-") else f"{line} " for line in lines).rstrip()
 
 
-def _sliders(page: Page, answer: Pieces, tables: Sequence[Table]) -> list[Slider]:
+def _sliders(page: Page, told: Summary, tables: Sequence[Table]) -> list[Slider]:
     """Sliders for quantities that scale amounts exactly; empty if no amount is proportional to a price."""
-    shown = [*answer, *(cell for table in tables for row in table.rows for cell in row)]
-    if not page.proportional or not any(isinstance(text, Amount) for text in shown):
+    shown = [*told.conclusion, *(cell for table in tables for row in table.rows for cell in row)]
+    if not told.proportional or not any(isinstance(text, Amount) for text in shown):
         return []
     prices = {(setup.hardware.name, setup.hour_price.dollars) for setup in page.setups()}
     if len(prices) == 1:
@@ -212,8 +214,7 @@ def _sliders(page: Page, answer: Pieces, tables: Sequence[Table]) -> list[Slider
         first = Slider("price", dollars, _round(dollars / 10.0), _round(3.0 * dollars), 0.01)
     else:
         first = Slider("prices", 100.0, 10.0, 300.0, 1.0)
-    mix = page.mix()
-    cached = [] if mix is None else [Slider("cached", _round(100.0 * mix["share"]), 0.0, 100.0, 1.0)]
+    cached = [] if told.mix is None else [Slider("cached", _round(100.0 * told.mix["share"]), 0.0, 100.0, 1.0)]
     return [first, Slider("use", 100.0, 5.0, 100.0, 1.0), *cached]
 
 

@@ -1,13 +1,13 @@
 """What pages use; see ``__init__.py``."""
 
-from .bars import tornado_chart as tornado_chart
-from .bars import waterfall_chart as waterfall_chart
 from .lines import frontier_chart as frontier_chart
 from .lines import line_chart as line_chart
 from .lines import line_charts as line_charts
 from .lines import panel as panel
 from .lines import panels as panels
 from .lines import together as together
+from .lines import tornado_chart as tornado_chart
+from .lines import waterfall_chart as waterfall_chart
 from .output import AnyChart as AnyChart
 from .output import drawn as drawn
 from .output import javascript as javascript

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import floor, isfinite, log10
 from typing import Any, TypeVar
 
@@ -83,11 +83,12 @@ def encoded(base: alt.Chart, **channels: Any) -> alt.Chart:
 
 def data(rows: Iterable[Row]) -> alt.InlineData:
     """Create the inline data of a chart, with numbers rounded to six digits."""
-    return _Rows(values=[{name: _short(value) for name, value in row.items()} for row in rows])
-
-
-def _short(value: object) -> object:
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+    return _Rows(
+        values=[
+            {name: float(f"{value:.6g}") if isinstance(value, float) else value for name, value in row.items()}
+            for row in rows
+        ]
+    )
 
 
 def chart_heading(title: str, width: int) -> alt.TitleParams:
@@ -371,17 +372,14 @@ def ring(chart: Plot, clicked: alt.Parameter) -> alt.Chart:
 
 
 def rules(chart: Plot) -> list[alt.Chart]:
-    """Layers with vertical lines at marked values, and horizontal lines at SLOs, with legend entries."""
-    drawn = {"x": chart.marks, "y": chart.promises}
-    return [_rules(chart, name, places) for name, places in drawn.items() if places]
-
-
-def _rules(chart: Plot, name: str, places: Mapping[str, float]) -> alt.Chart:
-    """Layer with straight lines across a chart.
+    """Layers with vertical lines at marked values, and horizontal lines at SLOs, with legend entries.
 
     The legend distinguishes these lines by width, because dash patterns already distinguish the lines of data.
     """
-    stroke = {"symbolType": "stroke", "symbolDash": _RULE}
-    width = kinds(alt.StrokeWidth, "text", list(places), [theme.RULE], ordinal=True, **stroke)
-    base = alt.Chart(data([{name: place, "text": text} for text, place in places.items()]))
-    return encoded(base.mark_rule(strokeDash=_RULE), **{name: axis(chart, name)}, strokeWidth=width)
+    drawn, stroke = [], {"symbolType": "stroke", "symbolDash": _RULE}
+    for name, places in (("x", chart.marks), ("y", chart.promises)):
+        if places:
+            width = kinds(alt.StrokeWidth, "text", list(places), [theme.RULE], ordinal=True, **stroke)
+            base = alt.Chart(data([{name: place, "text": text} for text, place in places.items()]))
+            drawn.append(encoded(base.mark_rule(strokeDash=_RULE), **{name: axis(chart, name)}, strokeWidth=width))
+    return drawn

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from inference_econ.answers.assess import Assessment
+from inference_econ.answers.assess import NEAR, Assessment, ComparedPoint, Gap, OperatingPoint, SteadyService
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
-from inference_econ.answers.roofline_gap import NEAR, ComparedPoint, Gap, OperatingPoint, SteadyService
-from inference_econ.engine import Setup, error_spread
+from inference_econ.engine import Interval, Setup, error_spread
 from inference_econ.records.texts import PART_NAMES, amount, chips_label, dollars, layout_label, size
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries
-from inference_econ.report.headings import frontiers_title, subject_label
+from inference_econ.report.headings import frontiers_title
 from inference_econ.report.notes import doubts, grounds
-from inference_econ.report.page import AnswerPage, Block, Headline, Pieces, Table
+from inference_econ.report.page import AnswerPage, Block, Headline, Table
 from inference_econ.report.service import with_engines
 
 #: Smallest reported share of the measured time per token [1].
@@ -66,19 +65,6 @@ class AssessmentPage(AnswerPage[Assessment]):
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Chart of the frontiers and the measured point."""
         return {"assessment": charts.line_chart(assessment_chart(self.answer))}
-
-    def question(self) -> str:
-        """Question that the page answers: whether the measured speed is good, and what limits it."""
-        measured = self.answer.measured
-        return (
-            f"Is {measured.tokens_per_second_per_user:g} tokens/s per user of {subject_label(self.answer.setup)} on "
-            f"{chips_label(measured.accelerators)} good or bad, and what limits it?"
-        )
-
-    def conclusion(self) -> Pieces:
-        """Sentences that compare the measured point with its prediction and with other deployments."""
-        predicted, others, _ = verdict(self.answer)
-        return (f"{predicted} {others}",)
 
 
 def _gaps(assessment: Assessment, profile: str = "") -> dict[str, Gap]:
@@ -178,19 +164,17 @@ def _beside_prediction(assessment: Assessment) -> str:
     words = {"faster": "FASTER THAN EXPECTED", "as expected": "AS EXPECTED", "slower": "SLOWER THAN EXPECTED"}
     expected = f"the predicted TPOT is {_ms(1 / predicted.tokens_per_second_per_user)}"
     sentence = f"{words[assessment.expected]}: {seen}, and {expected}"
-    first = _first_token(assessment)
-    if likely is None:
-        return f"{sentence} (no interval: {assessment.setup.assumptions.name} was fitted to no server).{first}"
-    return f"{sentence} (80% interval {1e3 * likely.low:.3g} to {1e3 * likely.high:.3g} ms).{first}"
+    ends = _ends(likely) or f" (no interval: {assessment.setup.assumptions.name} was fitted to no server)"
+    seconds, around = assessment.predicted_ttft
+    first = ""
+    if assessment.ttft_seconds is not None and seconds is not None:
+        first = f" TTFT: {_ms(assessment.ttft_seconds)} measured, {_ms(seconds)} predicted{_ends(around)}."
+    return f"{sentence}{ends}.{first}"
 
 
-def _first_token(assessment: Assessment) -> str:
-    """Sentence on the measured TTFT; empty without a measured TTFT."""
-    measured, (seconds, likely) = assessment.ttft_seconds, assessment.predicted_ttft
-    if measured is None or seconds is None:
-        return ""
-    ends = "" if likely is None else f" (80% interval {1e3 * likely.low:.3g} to {1e3 * likely.high:.3g} ms)"
-    return f" TTFT: {_ms(measured)} measured, {_ms(seconds)} predicted{ends}."
+def _ends(likely: Interval | None, form: str = ".3g") -> str:
+    """80% interval in parentheses; empty if it is unknown."""
+    return "" if likely is None else f" (80% interval {1e3 * likely.low:{form}} to {1e3 * likely.high:{form}} ms)"
 
 
 def _beside_others(assessment: Assessment) -> str:
@@ -318,10 +302,9 @@ def _on_the_step(assessment: Assessment) -> Iterator[str]:
     """Sentences on the unexplained time, and on the parts that explain most of the gap to a frontier."""
     left, measured, likely = assessment.unexplained_seconds, assessment.measured.seconds, assessment.likely_seconds
     if left is not None:
-        ends = "" if likely is None else f" (80% interval {1e3 * likely.low:.2f} to {1e3 * likely.high:.2f} ms)"
         predicted = (
-            f"The profile predicts {1e3 * (measured - left):.2f} ms per token{ends}. The measured TPOT is "
-            f"{1e3 * measured:.2f} ms"
+            f"The profile predicts {1e3 * (measured - left):.2f} ms per token{_ends(likely, '.2f')}. The measured TPOT "
+            f"is {1e3 * measured:.2f} ms"
         )
         prefill = ", prefill of other requests" if assessment.requests is None else ""
         if abs(left) < _NOTABLE * measured:

@@ -14,7 +14,7 @@ from inference_econ.records.texts import amount, chance_percent, dollars, layout
 from inference_econ.report import charts, speed_cost
 from inference_econ.report.charts.plot import Plot
 from inference_econ.report.headings import enumerated, frontiers_title, price_cell
-from inference_econ.report.page import AnswerPage, Pieces, Table
+from inference_econ.report.page import AnswerPage, Table
 from inference_econ.report.questions import frontier
 from inference_econ.report.questions.frontier import COUNTED, DECODED, MEANS
 from inference_econ.report.service import milliseconds, with_engines, with_notes
@@ -66,24 +66,6 @@ class ComparisonPage(AnswerPage[Comparison]):
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Chart of the frontiers."""
         return {"frontiers": charts.line_chart(comparison_chart(self.answer, self.y))}
-
-    def question(self) -> str:
-        """Question that the page answers: which of the compared deployments is the cheapest at each speed."""
-        names = enumerated([curve.label for curve in self.answer.curves], "or")
-        return f"Which is cheapest at each speed: {names}?"
-
-    def conclusion(self) -> Pieces:
-        """Sentence with the cost of each compared frontier at a medium speed, cheapest first."""
-        series = [curve for curve in self.answer.curves if curve.is_priced]
-        speeds = self.speeds or self.answer.speeds
-        speed = speeds[len(speeds) // 2]
-        costs = {curve.label: cost for curve in series if (cost := curve.dollars_at(speed)) is not None}
-        pieces = [f"At {speed:g} tokens/s per user "]
-        for index, (label, cost) in enumerate(sorted(costs.items(), key=lambda item: item[1])):
-            counted = " per million output tokens" * (not index)
-            pieces += ["; " if index else "", f"{label} costs $", dollars(cost), counted]
-        slow = [curve.label for curve in series if curve.label not in costs]
-        return (*pieces, *([f"; {enumerated(slow)} cannot be as fast"] if slow else []), ".")
 
     def sources(self) -> Sequence[UsedSource]:
         """Sources of all compared frontiers."""

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from inference_econ.answers.fits import Fits
-from inference_econ.records.texts import assumptions_label, chips_label, layout_label
+from inference_econ.records.texts import assumptions_label
 from inference_econ.report.fields import view
-from inference_econ.report.headings import basis_label, heading, lengths_label, subject_label
+from inference_econ.report.headings import basis_label, heading, lengths_label
 from inference_econ.report.notes import cpu_notes, one_gpu_notes
-from inference_econ.report.page import AnswerPage, Pieces, Table
+from inference_econ.report.page import AnswerPage, Table
 
 
 class FitsPage(AnswerPage[Fits]):
@@ -38,16 +38,3 @@ class FitsPage(AnswerPage[Fits]):
             *dict.fromkeys(map(basis_label, setups)),
         )
         return (view(title, records, [*columns, "weight_bytes"], kind="fit", notes=notes, why=why),)
-
-    def question(self) -> str:
-        """Question that the page answers: whether the model fits on the GPU."""
-        return f"Does {subject_label(self.answer.setup)} fit?"
-
-    def conclusion(self) -> Pieces:
-        """Sentence on the smallest instance in which the model fits."""
-        first = self.answer.instances[0]
-        where = f"{chips_label(first.service.accelerators)} ({layout_label(self.answer.records()[0]['layout'])})"
-        return (
-            f"On {where}, {first.service.slots:,.0f} concurrent requests fit, or a single request of "
-            f"{first.largest_context:,} tokens.",
-        )

@@ -15,12 +15,12 @@ from inference_econ.engine import Instances, Setup, key_degrees
 from inference_econ.inputs import Quantity
 from inference_econ.records.deviations import SERVED
 from inference_econ.records.plain import Frame, finite_or_none
-from inference_econ.records.texts import PART_NAMES, amount, assumptions_label, chips_label, dollars, layout_label
+from inference_econ.records.texts import PART_NAMES, assumptions_label, layout_label
 from inference_econ.report import charts, speed_cost
 from inference_econ.report.charts.plot import Plot, PlotSeries
 from inference_econ.report.deployment_reader import expected_in_flight, parts_of_pools, refuse_chain
 from inference_econ.report.fields import Column, column, shows_intervals, view
-from inference_econ.report.headings import frontiers_title, subject_label
+from inference_econ.report.headings import frontiers_title
 from inference_econ.report.notes import (
     doubts,
     grounds,
@@ -30,7 +30,7 @@ from inference_econ.report.notes import (
     setup_warnings,
     unit_notes,
 )
-from inference_econ.report.page import AnswerPage, Block, Pieces, Sketch, Table
+from inference_econ.report.page import AnswerPage, Block, Sketch, Table
 from inference_econ.report.service import pools_meaning, with_engines, with_recipes
 from inference_econ.report.speed_cost import AXES, AnyFront, between
 from inference_econ.search import Frontier, Metric, PlanTable
@@ -96,26 +96,6 @@ class FrontierPage(AnswerPage[AnyFront]):
             parts = {PART_NAMES[name]: [1e3 * point.parts.get(name, 0.0) for point in points] for name in names}
         chart = charts.frontier_chart(frontier_charts(front, self.y), title, parts, front.preferred_index())
         return {"frontier": chart}
-
-    def question(self) -> str:
-        """Question that the page answers: what serving or decoding costs at each speed."""
-        subject = subject_label(self.answer.setup)
-        if isinstance(self.answer, ServiceFrontier):
-            return f"What does it cost to serve {subject} at each speed?"
-        return f"What does decoding {subject} cost at each speed, without prefill?"
-
-    def conclusion(self) -> Pieces:
-        """Sentence on both ends of the frontier and on its preferred point."""
-        front = self.answer
-        slowest, fastest, best = front.points()[0], front.fastest(), front.preferred()
-        return (
-            "From $", dollars(slowest.dollars_per_million_output_tokens), " per million output tokens at "
-            f"{amount(slowest.tokens_per_second_per_user)} tokens/s per user to $",
-            dollars(fastest.dollars_per_million_output_tokens), f" at {amount(fastest.tokens_per_second_per_user)}. "
-            f"The point with the largest speed³ / cost has {amount(best.tokens_per_second_per_user)} tokens/s at $",
-            dollars(best.dollars_per_million_output_tokens),
-            f", on {chips_label(best.accelerators)} ({layout_label(best.layout)}).",
-        )  # fmt: skip
 
     def start(self) -> Start | None:
         """Preferred point of a frontier of services at its constant concurrency; None for decode steps."""

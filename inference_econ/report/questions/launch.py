@@ -10,7 +10,7 @@ from functools import cache
 from importlib import metadata
 from typing import TYPE_CHECKING
 
-from inference_econ.answers.deployments.service_record import layout_of
+from inference_econ.answers.deployments.deployment import layout_of
 from inference_econ.answers.launching import instance as holding
 from inference_econ.answers.launching import plan
 from inference_econ.answers.launching.instance import (

@@ -1,26 +1,26 @@
-"""Page of a fleet under several loads."""
+"""Pages of one deployment at several concurrencies, and of a fleet under several loads."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from inference_econ.answers.deployments.deployment import under_load
 from inference_econ.answers.deployments.recommend import POISSON
-from inference_econ.answers.deployments.service_record import under_load
 from inference_econ.answers.launching.plan import Start
-from inference_econ.answers.load import LoadCurve, LoadPoint
+from inference_econ.answers.load import DeploymentEstimate, LoadCurve, LoadPoint
 from inference_econ.answers.slo import NAMES, Targets
 from inference_econ.engine import bounds
 from inference_econ.inputs.workload.percentiles import in_order
-from inference_econ.records.deviations import SEEN
-from inference_econ.records.texts import amount, dollars
+from inference_econ.records.deviations import SEEN, SERVED
+from inference_econ.records.texts import amount, assumptions_label
 from inference_econ.report import charts, speed_cost
 from inference_econ.report.charts.plot import Plot, PlotSeries
 from inference_econ.report.deployment_reader import start_of
-from inference_econ.report.fields import Column, view
-from inference_econ.report.headings import enumerated, subject_label
+from inference_econ.report.fields import Column, Record, field, view
+from inference_econ.report.headings import enumerated
 from inference_econ.report.notes import doubts, grounds
-from inference_econ.report.page import AnswerPage, Pieces, Table
+from inference_econ.report.page import AnswerPage, Table
 from inference_econ.report.service import (
     arrivals_label,
     burstiness_note,
@@ -28,8 +28,6 @@ from inference_econ.report.service import (
     chances_meaning,
     chances_notes,
     fleet_label,
-    fleet_name,
-    milliseconds,
     picked,
     power_columns,
     service_title,
@@ -78,36 +76,13 @@ class LoadPage(AnswerPage[LoadCurve]):
         title = f"How do latency and token cost change with the load?\n{subject}"
         return {"load": charts.line_charts(load_charts(points, under, self.answer.targets), title)}
 
-    def question(self) -> str:
-        """Question that the page answers: how latencies and token costs change with the load."""
-        sheet = self.answer.points[0].sheet
-        return (
-            f"How do latency and token cost of {subject_label(sheet.service.setup)} on "
-            f"{fleet_name(sheet.service, sheet.replicas)} change with the load?"
-        )
-
-    def conclusion(self) -> Pieces:
-        """Sentence on the capacity of the fleet, and on latencies at a recommended load."""
-        point = self._working()
-        sheet, load = point.sheet, point.load
-        cost: Pieces = ()
-        if sheet.service.setup.is_priced:
-            cost = ". A million output tokens cost $", dollars(sheet.dollars_per_million_output_tokens)
-        most = sheet.replicas * sheet.service.most_requests_per_second
-        return (
-            f"The fleet completes at most {amount(most)} requests/s. At {point.requests_per_second:.4g} requests/s, "
-            f"p90 TTFT is {milliseconds(load.ttft_seconds['p90'])} ms, and p90 TPOT is "
-            f"{milliseconds(load.tpot_seconds['p90'])} ms",
-            *cost, ".",
-        )  # fmt: skip
-
     def start(self) -> Start:
         """Fleet at the largest recommended load, as input of a launch plan."""
-        point = self._working()
+        point = self.recommended()
         which = f"the fleet at {point.requests_per_second:.4g} requests/s"
         return start_of(point.sheet, self.answer.targets, which)
 
-    def _working(self) -> LoadPoint:
+    def recommended(self) -> LoadPoint:
         """Largest load within the SLOs and below the recommended maximum; the smallest load if no load meets both."""
         points, targets = self.answer.points, self.answer.targets
         light = [
@@ -307,3 +282,44 @@ def load_charts(points: Sequence[LoadPoint], under: Mapping[float, Sequence[Load
         for label, tokens in (("$/M of all tokens", "tokens"), ("$/M of output tokens", "output_tokens"))
     )
     return [*plots, Plot("Cost", x_label, "US dollars per million tokens", costs, "y", mark, dollars="y")]
+
+
+#: Columns that narrow terminals leave out, least important first.
+_LEAST_OF_STATES = ("joules_per_output_token", "e2e_seconds", "requests_per_second")
+
+
+class EstimatePage(AnswerPage[DeploymentEstimate]):
+    """Page that shows one deployment at several concurrencies."""
+
+    def tables(self) -> Sequence[Table]:
+        """Table with one row per concurrency."""
+        answer, records = self.answer, self.answer.records()
+        columns: list[Column] = [
+            "concurrency", "requests_per_second", "ttft_seconds", _with_interval(records, "tpot_seconds"),
+            "e2e_seconds", "tokens_per_second_per_user", "tokens_per_second_per_accelerator",
+            *([_with_interval(records, "dollars_per_million_output_tokens")] if answer.states.setup.is_priced else []),
+            *(["joules_per_output_token"] if records[0]["joules_per_output_token"] is not None else []),
+        ]  # fmt: skip
+        subjects = answer.states.subjects()
+        title = service_title(
+            f"Estimate for {fleet_label(answer.service, answer.replicas)}", [answer.service], self.setups()
+        )
+        notes = ("TTFT excludes queueing; --request-rate includes queueing.", *doubts(self.setups(), subjects))
+        why = (
+            "Concurrency and requests/s are totals over all replicas. Parentheses contain 80% intervals.",
+            f"This layout was selected from {answer.pick.layouts} by this criterion: {answer.pick.rule}. "
+            f"Assumptions: {assumptions_label(self.setups())}.",
+            *grounds(self.setups(), subjects, SERVED),
+        )
+        return (view(title, records, columns, kind="estimate_point", notes=notes, why=why, least=_LEAST_OF_STATES),)
+
+
+def _with_interval(records: Sequence[Record], name: str) -> tuple[str, list[str]]:
+    """Heading and table cells of a field, with its 80% interval in parentheses."""
+    shown = field(name, "estimate_point")
+    cells = []
+    for record in records:
+        low, high = record.get(f"{name}_low"), record.get(f"{name}_high")
+        interval = "" if low is None or high is None else f" ({shown.text(low)}-{shown.text(high)})"
+        cells.append(f"{shown.text(record[name])}{interval}")
+    return shown.head(), cells

@@ -7,16 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from inference_econ.answers.deployments.service_record import layout_of
+from inference_econ.answers.deployments.deployment import layout_of
 from inference_econ.answers.prefix_cache import Offloading, Routing, curve, reuse
 from inference_econ.records.texts import dollars, layout_label, words
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries
 from inference_econ.report.fields import view
-from inference_econ.report.headings import heading, subject_label
+from inference_econ.report.headings import heading
 from inference_econ.report.notes import doubts, grounds
-from inference_econ.report.page import AnswerPage, Pieces, Table
-from inference_econ.report.service import milliseconds
+from inference_econ.report.page import AnswerPage, Table
 
 #: Routing policies as words.
 _ROUTED = words("routing")
@@ -46,23 +45,6 @@ class PrefixCachePage(AnswerPage[Offloading]):
             ),
         )
         return {"prefix": charts.line_chart(plot)}
-
-    def question(self) -> str:
-        """Question that the page answers: whether reading a prefix from a cache is faster than recomputing it."""
-        subject = subject_label(self.answer.service.setup)
-        return f"Is it faster to read a repeated prefix of {subject} from a cache than to recompute it?"
-
-    def conclusion(self) -> Pieces:
-        """Sentence on the time to recompute the prefix, and to read it from each tier."""
-        answer = self.answer
-        read = " and ".join(
-            f"{milliseconds(reading.seconds)} ms from {reading.tier}" for reading in answer.readings[1:]
-        )
-        reading = f", and reading them takes {read}" if read else ""
-        computing = (
-            f"Recomputing its {answer.prefix_tokens:,.0f} tokens takes {milliseconds(answer.computing_seconds)} ms"
-        )
-        return (f"{computing} of an instance{reading}.",)
 
 
 def offload_table(offloading: Offloading) -> Table:

@@ -8,16 +8,14 @@ from inference_econ.answers.launching.plan import Start
 from inference_econ.answers.price import KINDS, Sheet, UsualSpeed
 from inference_econ.inputs import Offer
 from inference_econ.records.deviations import SEEN
-from inference_econ.records.texts import dollars, per_hour
+from inference_econ.records.texts import dollars
 from inference_econ.report import charts
 from inference_econ.report.deployment_reader import start_of
 from inference_econ.report.fields import Column, Record, view
-from inference_econ.report.headings import subject_label
 from inference_econ.report.notes import doubts, grounds
-from inference_econ.report.page import AnswerPage, Pieces, Table
+from inference_econ.report.page import AnswerPage, Table
 from inference_econ.report.questions.recommend import choice_label
 from inference_econ.report.service import (
-    fleet_name,
     kept_with,
     load_notes,
     picked,
@@ -101,39 +99,9 @@ class PricePage(AnswerPage[Sheet]):
         text = f"${dollars(sheet.dollars_per_hour)}, ${dollars(sheet.dollars_per_million_tokens)}/M"
         return {"price": charts.waterfall_chart(title, "US dollars per hour", parts, ("all tokens", text))}
 
-    def question(self) -> str:
-        """Question that the page answers: what each kind of token costs."""
-        sheet = self.answer
-        rate = sheet.load.requests_per_second * sheet.replicas
-        return f"What does each kind of token cost on {subject_label(sheet.service.setup)} at {rate:.4g} requests/s?"
-
-    def conclusion(self) -> Pieces:
-        """Sentence on the cost per million tokens by kind, the fleet, and the hourly cost of the fleet."""
-        sheet = self.answer
-        kinds = [kind for kind, hourly in sheet.tokens_per_hour.items() if hourly]
-        costs = [piece for kind in kinds for piece in (", $", dollars(sheet.average[kind]), f" of {KIND_NAMES[kind]}")]
-        fleet = f" on {fleet_name(sheet.service, sheet.replicas)}, at $"
-        return ("A million tokens cost $", *costs[1:], fleet, per_hour(sheet.dollars_per_hour), " per hour.")
-
-    @property
-    def proportional(self) -> bool:
-        """True without API prices.
-
-        With API prices, the page also has a profit, which is not proportional to the GPU price.
-        """
-        return self.answer.api is None
-
     def start(self) -> Start:
         """Priced deployment, as input of a launch plan."""
         return start_of(self.answer, self.answer.targets, "what is priced")
-
-    def mix(self) -> Mapping[str, float] | None:
-        """Costs by kind of token, cached share and request lengths; None if the workload has no cached input."""
-        costs, requests = self.answer.average, self.answer.service.requests
-        if not self.answer.tokens_per_hour["cached_input"]:
-            return None
-        share = requests.cached / requests.isl.mean
-        return {**costs, "share": share, "isl": requests.isl.mean, "osl": requests.osl.mean}
 
 
 def offer_label(offer: Offer) -> str:

@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from inference_econ.answers.deployments.deployment import Deployment
-from inference_econ.answers.deployments.most_traffic import MostTraffic, output_record
-from inference_econ.answers.deployments.recommend import Recommendation, Users, first_before_second
-from inference_econ.answers.deployments.service_record import under_load
+from inference_econ.answers.deployments.deployment import Deployment, under_load
+from inference_econ.answers.deployments.recommend import (
+    MostTraffic,
+    Recommendation,
+    Users,
+    first_before_second,
+    output_record,
+)
 from inference_econ.answers.deployments.serving_options import practice_of
 from inference_econ.answers.launching.plan import Start
 from inference_econ.answers.slo import NAMES, Targets
 from inference_econ.records.deviations import SEEN
-from inference_econ.records.texts import assumptions_label, dollars, layout_label, per_hour
+from inference_econ.records.texts import assumptions_label, layout_label
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Band, Plot, PlotSeries
 from inference_econ.report.deployment_reader import start_of
 from inference_econ.report.fields import Column, Record, details, view
-from inference_econ.report.headings import enumerated, price_cell, promises_label
+from inference_econ.report.headings import enumerated, price_cell
 from inference_econ.report.notes import doubts, grounds
-from inference_econ.report.page import AnswerPage, Pieces, Table
+from inference_econ.report.page import AnswerPage, Table
 from inference_econ.report.service import (
     burstiness_note,
     chances_column,
     chances_meaning,
     fleet_label,
-    fleet_name,
-    milliseconds,
     planned_notes,
     pools_meaning,
     power_columns,
@@ -88,28 +90,6 @@ class RecommendationPage(AnswerPage[Recommendation]):
         title += "\nHollow marks are disaggregated." if any(choice.fleet is not None for choice in self.answer) else ""
         return {"recommend": charts.line_charts(recommend_charts(self.answer, self.answer.targets), title)}
 
-    def question(self) -> str:
-        """Question that the page answers: which deployment is the cheapest."""
-        best, promise = self.answer[0], promises_label(self.answer.targets)
-        return (
-            f"Which deployment serves {best.service.setup.model.name} at {best.requests_per_second:.4g} requests/s"
-            f"{f' with {promise}' if promise else ''} for the least money?"
-        )
-
-    def conclusion(self) -> Pieces:
-        """Sentence on the cheapest deployment, its cost and its latencies."""
-        best, targets = self.answer[0], self.answer.targets
-        ttft, tpot = (
-            f"{targets.percentile_of(name)} {name.upper()} {milliseconds(targets.statistic(name, best.load))} ms"
-            for name in ("ttft", "tpot")
-        )
-        tried = f" of {self.answer.layouts} layouts" if self.answer.layouts else ""
-        return (
-            f"{fleet_name(best.service, best.replicas)} is the cheapest{tried}: $", per_hour(best.dollars_per_hour),
-            " per hour, $", dollars(best.dollars_per_million_output_tokens), f" per million output tokens, "
-            f"at {100 * best.load.utilization:.0f} % of capacity, with {ttft} and {tpot}.",
-        )  # fmt: skip
-
     def start(self) -> Start:
         """Cheapest deployment, as input of a launch plan."""
         return start_of(self.answer[0], self.answer.targets, "the first row")
@@ -130,8 +110,9 @@ def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
     ttft, tpot, e2e = (f"{name}_seconds.{targets.percentile_of(name)}" for name in NAMES)
     kept = [choice.chances(targets) for choice in choices]
     best, setups = choices[0], [setup for choice in choices for setup in choice.setups]
+    partly = ("accelerators_rented",) if any(choice.rented != choice.accelerators for choice in choices) else ()
     columns = (
-        *several_chips(choices), "accelerators", *_partly_rented(choices), "replicas", "layout", "dollars_per_hour",
+        *several_chips(choices), "accelerators", *partly, "replicas", "layout", "dollars_per_hour",
         "dollars_per_million_output_tokens", *power_columns(setups), "concurrency_per_replica", "utilization", ttft,
         tpot, e2e, *chances_column(targets, kept), evidence_column(choices), "limiting_constraint",
     )  # fmt: skip
@@ -199,17 +180,14 @@ def choices_table(
     setups = [choice.service.setup for choice in choices]
     subjects = under_load((choice.service, choice.instance_load) for choice in choices)
     noted, grounded = (*notes, *doubts(setups, subjects), *after), (*why, *grounds(setups, subjects, SEEN))
-    short = _short_names({str(record["hardware"]) for record in records if "hardware" in record})
+    # Names of GPUs without vendor and memory (``H200 SXM5``), if the short names are unique.
+    names = {str(record["hardware"]) for record in records if "hardware" in record}
+    short = {name: _LENGTHY.sub("", name.partition(" ")[2]) or name for name in names}
+    short = short if len(set(short.values())) == len(names) else {name: name for name in names}
     shown = [{**record, "hardware": short.get(record.get("hardware", ""), "")} for record in records]
     table = view(title, shown, columns, notes=noted, why=grounded, least=least)
     table = with_engines(table, [choice.layout() for choice in choices], setups)
     return with_recipes(table, [practice_of(choice.service.setup, choice.service.speculation) for choice in choices])
-
-
-def _short_names(names: Collection[str]) -> Mapping[str, str]:
-    """GPU names without vendor and memory (``H200 SXM5``), if the short names are unique."""
-    short = {name: _LENGTHY.sub("", name.partition(" ")[2]) or name for name in names}
-    return short if len(set(short.values())) == len(names) else {name: name for name in names}
 
 
 def several_chips(choices: Sequence[Deployment]) -> Sequence[Column]:
@@ -217,11 +195,6 @@ def several_chips(choices: Sequence[Deployment]) -> Sequence[Column]:
     setups = [choice.service.setup for choice in choices]
     prices = "$/GPU-h", [*map(price_cell, setups)]
     return ("hardware", prices) if len({setup.hardware.name for setup in setups}) > 1 else ()
-
-
-def _partly_rented(choices: Sequence[Deployment]) -> Sequence[str]:
-    """Column with the number of rented GPUs; empty if no rented GPU is idle."""
-    return ("accelerators_rented",) if any(choice.rented != choice.accelerators for choice in choices) else ()
 
 
 def shown_record(choice: Deployment, targets: Targets) -> dict[str, Any]:
@@ -341,20 +314,3 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
             ),
         )
         return (table,)
-
-    def question(self) -> str:
-        """Question that the page answers: which request rate the limit allows."""
-        means, promise = self.answer.means.text, promises_label(self.answer.targets)
-        model = self.answer[0].service.setup.model.name
-        return f"How many requests/s of {model} do {means} serve{f' with {promise}' if promise else ''}?"
-
-    def conclusion(self) -> Pieces:
-        """Sentence on the deployment with the largest rate."""
-        best = self.answer[0]
-        rate, fleet = best.load.requests_per_second * best.replicas, fleet_name(best.service, best.replicas)
-        return (f"{rate:.4g} requests/s on {fleet}, for $", per_hour(best.dollars_per_hour), " per hour.")
-
-    @property
-    def proportional(self) -> bool:
-        """True if the limit is a number of GPUs. With a budget, another GPU price allows another fleet."""
-        return self.answer.means.dollars_per_hour is None

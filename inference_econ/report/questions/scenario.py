@@ -7,16 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from inference_econ.records.sources import UsedSource
-from inference_econ.records.texts import amount, dollars
-from inference_econ.report.page import AnswerPage, Block, Headline, Page, Pieces, Table
+from inference_econ.report.page import AnswerPage, Block, Headline, Pieces, Table
 from inference_econ.studies.exhibits import Cell, CellTable, like, off_by
 from inference_econ.studies.results import Result
 
 if TYPE_CHECKING:  # tables of the published study need no pages of services
     from inference_econ.report.questions.assess import AssessmentPage
-
-#: Exponent a of the buyer preference speed^a / cost of the published study (eq. 45) [1].
-_EXPONENT = 3.0
 
 
 class ScenarioPage(AnswerPage[Result]):
@@ -50,53 +46,16 @@ class ScenarioPage(AnswerPage[Result]):
 
     def draw(self, path: str) -> None:
         """Draw the figure of the scenario to a file."""
-        from inference_econ.report import figures
-        from inference_econ.report.questions import scenario_figure
+        from inference_econ.report.questions import figures
 
-        figures.save(scenario_figure.draw(self.answer), [path])
-
-    def question(self) -> str:
-        """Description from the scenario file."""
-        return self.answer.scenario.description
-
-    def conclusion(self) -> Pieces:
-        """Verdict on the measured deployment of the scenario, if the scenario has one.
-
-        Otherwise, a sentence on the preferred points of all frontiers, or the note of a table.
-        """
-        if self._assessed is not None:
-            return self._assessed.conclusion()
-        preferred = [
-            f"{curve.label} has {amount(float(curve.tokens_per_second[at]))} tokens/s per user at "
-            f"${dollars(float(curve.dollars[at]))} per million output tokens"
-            for curve in self.answer.curves
-            for at in [curve.preferred_index(_EXPONENT)]
-        ]
-        if preferred:
-            return (f"At the largest speed³ / cost, {'; '.join(preferred)}.",)
-        return self.tables()[0].notes[-1:]
+        figures.save(figures.draw(self.answer), [path])
 
     def sources(self) -> Sequence[UsedSource]:
         """Sources of the numbers."""
         return self.answer.sources
 
     @property
-    def proportional(self) -> bool:
-        """True only if the scenario has a measured deployment."""
-        return self._assessed is not None
-
-    @property
-    def drawn(self) -> Page:
-        """Page whose charts a report shows: the page of the measured deployment, or else this page."""
-        return self._assessed or self
-
-    @property
-    def still(self) -> bool:
-        """True if the scenario has a figure."""
-        return self._assessed is None and self.answer.scenario.figure is not None
-
-    @property
-    def _assessed(self) -> AssessmentPage | None:
+    def assessed(self) -> AssessmentPage | None:
         """Page of the measured deployment; None if the scenario has no measured deployment."""
         if self.answer.assessment is None:
             return None

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from inference_econ.answers.deployments.service_record import layout_of
+from inference_econ.answers.deployments.deployment import layout_of
 from inference_econ.answers.speculate import Speculated, chosen_speculation
 from inference_econ.records.deviations import SEEN
 from inference_econ.records.texts import dollars, layout_label
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries
 from inference_econ.report.fields import view
-from inference_econ.report.headings import heading, lengths_label, subject_label
+from inference_econ.report.headings import heading, lengths_label
 from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Table
 from inference_econ.report.service import fleet_label
@@ -75,10 +75,6 @@ class SpeculationPage(AnswerPage[Speculated]):
         """Charts of speedup and draft length against concurrency."""
         heading = f"At which concurrency does speculation pay?\n{title(self.answer)}"
         return {"speculation": charts.line_charts(speculation_charts(self.answer), heading)}
-
-    def question(self) -> str:
-        """Question that the page answers: at which concurrency speculation is faster."""
-        return f"When does speculation pay for {subject_label(self.answer.plain.setup)}?"
 
 
 def title(speculated: Speculated) -> str:

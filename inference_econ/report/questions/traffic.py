@@ -9,7 +9,7 @@ from inference_econ.inputs.workload import traces
 from inference_econ.records.texts import amount
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries
-from inference_econ.report.page import AnswerPage, Pieces, Table
+from inference_econ.report.page import AnswerPage, Table
 
 #: Quantiles that a chart of request lengths shows [1].
 _SHARES = tuple(place / 100 for place in range(1, 100))
@@ -17,8 +17,6 @@ _SHARES = tuple(place / 100 for place in range(1, 100))
 
 class ProfilePage(AnswerPage[TraceProfile]):
     """Page that shows the profile of a request trace."""
-
-    proportional = False
 
     def tables(self) -> Sequence[Table]:
         """Tables of statistics, lengths, and cache hit rates."""
@@ -41,21 +39,6 @@ class ProfilePage(AnswerPage[TraceProfile]):
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Charts of requests per minute, lengths, and cache hit rates, if the trace has them."""
         return {"traffic": charts.line_charts(plots(self.answer), f"What is in {self.answer.origin}?")}
-
-    def question(self) -> str:
-        """Question that the page answers: which requests the trace has."""
-        return f"What requests does {self.answer.origin} have?"
-
-    def conclusion(self) -> Pieces:
-        """Sentence on the number of requests, their bursts and their prefix reuse."""
-        profile = self.answer
-        rate = "" if profile.rate is None else f", {amount(profile.rate)} a second"
-        bursts = [
-            f" Their number per {size} s has {amount(value)}x the variance of Poisson arrivals."
-            for size, value in list(profile.dispersion.items())[-1:]
-        ]
-        reused = "" if profile.reused is None else f" {100 * profile.reused:.1f} % of prompt tokens are repeated."
-        return (f"{profile.requests:,} requests{rate}.{''.join(bursts)}{reused}",)
 
 
 def facts_table(profile: TraceProfile) -> Table:

@@ -10,9 +10,9 @@ from inference_econ.records.plain import attributes
 from inference_econ.records.texts import amount, dollars, layout_label, quantity, size, words
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries, Tornado, TornadoBar
-from inference_econ.report.headings import basis_label, frontiers_title, subject_label
+from inference_econ.report.headings import basis_label, frontiers_title
 from inference_econ.report.notes import setup_warnings
-from inference_econ.report.page import AnswerPage, Pieces, Table
+from inference_econ.report.page import AnswerPage, Table
 from inference_econ.studies.what_if import WhatIf, size_of
 
 #: Maximum inputs in a chart of elasticities over speed: those with the largest effect on cost [1].
@@ -25,8 +25,6 @@ _POINT = 1.02
 
 class WhatIfPage(AnswerPage[WhatIf]):
     """Page that shows how much each input affects a result."""
-
-    proportional = False
 
     def tables(self) -> Sequence[Table]:
         """Table of elasticities; if the result changes abruptly at some input values, also a table of these values."""
@@ -53,16 +51,6 @@ class WhatIfPage(AnswerPage[WhatIf]):
             plot = Plot(title, "tokens per second per user", label, lines, "", from_zero=False)
             drawn["along"] = charts.line_chart(plot)
         return drawn
-
-    def question(self) -> str:
-        """Question that the page answers: which inputs affect the cost most."""
-        return f"Which inputs change the cost of serving {subject_label(self.answer.front.setup)} most?"
-
-    def conclusion(self) -> Pieces:
-        """Sentence on a 1% change of the input with the largest effect on cost."""
-        effect, speed = self.answer.by_size[0], amount(self.answer.speeds[0])
-        cost = f"changes the cost of {speed} tokens/s per user by {effect.cost():+.2f} %."
-        return (f"1 % more of {effect.input.label} {cost}",)
 
 
 def effects_table(answer: WhatIf) -> Table:

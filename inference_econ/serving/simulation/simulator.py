@@ -25,7 +25,6 @@ from inference_econ.engine import (
 )
 from inference_econ.inputs import Length, Requests
 from inference_econ.serving.lengths import captured_ends, levels, quantiles
-from inference_econ.serving.prefill_interference import Parts
 from inference_econ.serving.services import Service
 from inference_econ.serving.simulation.arrivals import (
     POISSON,
@@ -41,7 +40,7 @@ from inference_econ.serving.simulation.arrivals import (
 from inference_econ.serving.simulation.arrivals import Parts as BlockParts
 from inference_econ.serving.simulation.events import KvCacheMemory, Router, Server, StepTimes, Tier, simulate
 from inference_econ.serving.simulation.trace import StepTable, Trace
-from inference_econ.serving.steady import decode_steps
+from inference_econ.serving.steady import Parts, decode_steps
 
 #: Grid of the step-time tables: number of batches or prompt sizes, and contexts relative to the mean context [1].
 _SIZES, _CONTEXTS = 40, (0.0, 0.5, 1.0, 2.0, 4.0)

@@ -10,9 +10,8 @@ import pytest
 
 import inference_econ as ie
 from inference_econ.answers.deployments.serving_options import market
-from inference_econ.answers.disaggregated.load import MOST_RATIO, prefill_queue
+from inference_econ.answers.disaggregated.load import MOST_RATIO, SteadyPools, _instances, prefill_queue
 from inference_econ.answers.disaggregated.pools import Pools
-from inference_econ.answers.disaggregated.steady import SteadyPools, _instances
 from inference_econ.answers.simplest import SIMPLER
 from inference_econ.answers.slo import FILLED
 from inference_econ.extras.servers.prediction.closed_loop import closed_loop

@@ -11,8 +11,7 @@ import pytest
 
 from inference_econ.answers.launching import instance as holding
 from inference_econ.answers.launching import plan
-from inference_econ.answers.launching.arguments import InstanceRun, written
-from inference_econ.answers.launching.instance import InstanceLimits, Weights
+from inference_econ.answers.launching.instance import InstanceLimits, InstanceRun, Weights, written
 from inference_econ.engine import Plans, Setup, Speculation
 from inference_econ.errors import InputError
 from inference_econ.inputs import Requests, catalog

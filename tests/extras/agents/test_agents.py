@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inference_econ.answers.capacity import bracket_capacity
 from inference_econ.answers.deployments.serving_options import Arrangement, Candidate, market
 from inference_econ.answers.launching.instance import InstanceLimits
 from inference_econ.answers.launching.plan import engine
@@ -22,7 +21,7 @@ from inference_econ.errors import InputError, NothingFitsError, TooMuchError
 from inference_econ.extras.agents import simulation as agent_play
 from inference_econ.extras.agents.agents import AgentLot, Agents
 from inference_econ.extras.agents.sessions import Sessions, draw_sessions
-from inference_econ.extras.agents.simulation import AgentDeployment
+from inference_econ.extras.agents.simulation import AgentDeployment, bracket_capacity
 from inference_econ.extras.fleets.capacity_blocks import Way
 from inference_econ.extras.fleets.day import PooledDay
 from inference_econ.inputs import Length, Requests, SessionSpec, Step, catalog

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers.deployments.most_traffic import most_traffic
+from inference_econ.answers.deployments.recommend import most_traffic
 from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.extras.fleets.capacity_blocks import CapacityBlock, best_of_chips, lots, prices_by_way

@@ -15,7 +15,7 @@ import pytest
 import inference_econ as ie
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
 from inference_econ.answers.explain import explain
-from inference_econ.answers.frontier import best_step_seconds
+from inference_econ.answers.layout_services import best_step_seconds
 from inference_econ.engine import Pins
 from inference_econ.errors import InputError, SpecError
 from inference_econ.extras.papers import latent_attention

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers.frontier import best_step_seconds
+from inference_econ.answers.layout_services import best_step_seconds
 from inference_econ.errors import InputError, SpecError
 from inference_econ.extras.papers.comparisons import compare_points
 from inference_econ.extras.papers.study_kinds import PointsAsk

@@ -12,8 +12,7 @@ from inference_econ.errors import InputError, SpecError
 from inference_econ.extras.papers import latent_attention
 from inference_econ.extras.papers.study_kinds import LatentVariantsAsk
 from inference_econ.inputs import Scenario, catalog
-from inference_econ.report import figures
-from inference_econ.report.questions import scenario_figure
+from inference_econ.report.questions import figures
 from inference_econ.report.questions.scenario import scenario_tables
 from inference_econ.studies.results import Result
 from inference_econ.studies.scenario import run
@@ -215,7 +214,7 @@ def test_drafts_are_short_enough_for_absorbed_projections_and_chunks_of_prompts_
 
 
 def test_the_figure_shows_the_tables(result: Result, tmp_path: Path) -> None:
-    figure = scenario_figure.draw(result)
+    figure = figures.draw(result)
     places = figure.axes
     assert [axes.get_title() for axes in places] == [
         "NVIDIA A100 PCIe 40GB, batch 1",

@@ -14,7 +14,7 @@ from matplotlib.ticker import LogLocator
 
 from inference_econ.errors import InputError
 from inference_econ.extras.servers import ComparedPoint
-from inference_econ.report.figures import COLOURS, MARKERS, STYLE, label_ticks, save
+from inference_econ.report.questions.figures import COLOURS, MARKERS, STYLE, label_ticks, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

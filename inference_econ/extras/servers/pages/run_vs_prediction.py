@@ -21,8 +21,8 @@ from inference_econ.inputs import MeasuredLevels, Unlike, percent, value_of
 from inference_econ.records.plain import attributes, finite_or_none
 from inference_econ.records.texts import PART_NAMES, digits, prefixed
 from inference_econ.report.deployment_reader import expected_under_load
-from inference_econ.report.error_notes import WITHOUT
 from inference_econ.report.headings import speculation_label
+from inference_econ.report.notes import WITHOUT
 from inference_econ.report.page import AnswerPage, Page, Pieces, Table
 from inference_econ.report.service import fleet_label
 from inference_econ.serving import Service

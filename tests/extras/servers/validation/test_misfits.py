@@ -13,7 +13,7 @@ from inference_econ.extras.servers import QUANTITIES, Measurement
 from inference_econ.extras.servers.prediction.predict import predict, version_told
 from inference_econ.extras.servers.validation import servers
 from inference_econ.inputs import known_misfits
-from inference_econ.report.error_notes import misfits
+from inference_econ.report.notes import misfits
 from tests.shipped import shipped_servers
 
 #: Predictions of all shipped servers take most of a minute.

@@ -156,8 +156,7 @@ def write_scenario(result: Result, stem: Path) -> list[Path]:
     *pictures, data = made = _places(result.scenario, stem)
     files.write_text(data, csv_text(result.to_frame()))
     if pictures:
-        from inference_econ.report import figures
-        from inference_econ.report.questions import scenario_figure
+        from inference_econ.report.questions import figures
 
-        figures.save(scenario_figure.draw(result), pictures)
+        figures.save(figures.draw(result), pictures)
     return made

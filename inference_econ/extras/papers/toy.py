@@ -1,21 +1,23 @@
-"""Toy model of section 2.2 of Erdil (2025): the fastest instance, or the frontier, for a language model on a GPU."""
+"""Toy model of section 2.2 of Erdil (2025), and the square-root law of the time per token."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.answers.frontier import make_grid
+from inference_econ.answers.layout_services import make_grid
 from inference_econ.answers.settings import setup_of
 from inference_econ.engine import Plans, Setup, Space, memory
 from inference_econ.errors import NothingFitsError
 from inference_econ.formulas import money, pareto, roofline
-from inference_econ.inputs import Settings, ToyAsk, with_defaults
+from inference_econ.inputs import Settings, SquareRootAsk, ToyAsk, with_defaults
 from inference_econ.records.sources import priced_sources
-from inference_econ.studies.results import Curve
+from inference_econ.studies.results import Curve, Result, SquareRootLaw
+from inference_econ.studies.scenario import ScenarioRun
 
 
 class _Points(NamedTuple):
@@ -29,7 +31,21 @@ class _Points(NamedTuple):
     """Batch [1]."""
 
 
-def toy_curve(ask: ToyAsk, label: str, settings: Settings) -> Curve:
+def answer_square_root_law(run: ScenarioRun, ask: SquareRootAsk) -> Result:
+    """Compare published times per token with the square-root law of the parameter count."""
+    parameters = np.array([float(model.parameters) for model in ask.measured])
+    measured = np.array([model.latency for model in ask.measured])
+    predicted = roofline.square_root_law(parameters, parameters[0], measured[0])
+    labels = tuple(model.label for model in ask.measured)
+    return run.result(comparison=SquareRootLaw(labels, parameters, measured, predicted))
+
+
+def answer_toy(run: ScenarioRun, ask: ToyAsk) -> Result:
+    """Run a scenario of the toy model."""
+    return run.drawn(ask, partial(_curve, ask))
+
+
+def _curve(ask: ToyAsk, label: str, settings: Settings) -> Curve:
     """Compute the toy model for one model and GPU.
 
     Parameters
