@@ -15,8 +15,7 @@ from inference_econ.engine.layouts.plans import Plans, has_experts
 from inference_econ.engine.layouts.startable import any_can_start, can_start
 from inference_econ.engine.measured_corrections import SetupLevels
 from inference_econ.engine.memory import Memory
-from inference_econ.engine.operators.mixture import Contexts, mixed_work
-from inference_econ.engine.operators.work import Work, decode_work
+from inference_econ.engine.operators.work import Contexts, Work, decode_work, mixed_work
 from inference_econ.engine.pricing import hour_price, no_price
 from inference_econ.engine.rates import ChipRates, chip_rates
 from inference_econ.errors import InputError

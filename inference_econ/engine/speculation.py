@@ -9,11 +9,10 @@ import numpy as np
 
 from inference_econ._by_identity import by_identity
 from inference_econ._types import Array
-from inference_econ.engine.cache import kv_bytes_per_sequence
 from inference_econ.engine.layouts.grids import Layouts, WholeLayouts
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.layouts.startable import indivisible
-from inference_econ.engine.memory import FITS, Memory
+from inference_econ.engine.memory import FITS, Memory, kv_bytes_per_sequence
 from inference_econ.engine.power import ChipPower, step_joules
 from inference_econ.engine.prefill import Prefill, fastest_cut, prefill
 from inference_econ.engine.proposals import Speculation
