@@ -16,13 +16,14 @@ from typing import Any
 
 from inference_econ.errors import SpecError
 from inference_econ.inputs._yaml import Document
-from inference_econ.inputs.huggingface import _gguf, _grouped, _mixers
+from inference_econ.inputs.huggingface import _grouped, _mixers
 from inference_econ.inputs.huggingface._files import (
     OUTSIDE,
     Checkpoint,
     cached_config,
     checkpoint_beside,
     find_config,
+    gguf_configuration,
     is_identity,
     parsed_json,
     quantisation_beside,
@@ -33,8 +34,7 @@ from inference_econ.inputs.huggingface._layers import Architecture, LayerReader
 from inference_econ.inputs.huggingface._reader import FAMILIES, TABLE, TEXT_PART, without_shape
 from inference_econ.inputs.huggingface._tensors import architecture_of, less_stored, unknown_parts
 from inference_econ.inputs.layers import Block, ExpertFeedForward
-from inference_econ.inputs.models.model import ModelSpec, UnknownPart
-from inference_econ.inputs.models.repository import is_repository
+from inference_econ.inputs.models.model import ModelSpec, UnknownPart, is_repository
 from inference_econ.inputs.units import looks_like_quantity
 
 #: Public names, and names from the submodules that other packages use.
@@ -88,7 +88,7 @@ def gguf_document(path: Path) -> Document:
     InputError, SpecError
         If the file is not a GGUF file, or its architecture or quantization is not supported.
     """
-    config, dtype = _gguf.configuration(path)
+    config, dtype = gguf_configuration(path)
     reader, architecture = _by_family(config, str(path))
     reader.finish()
     document = _written(reader, architecture, path, None)
@@ -104,7 +104,7 @@ def gguf_document(path: Path) -> Document:
 
 def gguf_remark(path: Path) -> str:
     """Note on how a GGUF file was interpreted; see :func:`gguf_document` for errors."""
-    config, dtype = _gguf.configuration(path)
+    config, dtype = gguf_configuration(path)
     return (
         f"{str(path)!r} is read as {config['model_type']}, {config.get('num_hidden_layers')} layers of width "
         f"{config.get('hidden_size')}, with weights in {dtype} (--weights changes the format)"

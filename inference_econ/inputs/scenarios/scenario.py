@@ -13,8 +13,7 @@ from inference_econ._named import named
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs._spec import Date, SourcedSpec, Spec, by_line
 from inference_econ.inputs._yaml import Document, Location
-from inference_econ.inputs.defaults import DEFAULT_ISL, DEFAULT_OSL
-from inference_econ.inputs.options import rows
+from inference_econ.inputs.options import DEFAULT_ISL, DEFAULT_OSL, rows
 from inference_econ.inputs.scenario_kinds import (
     DECODE_STEPS_ONLY,
     RENAMED,
