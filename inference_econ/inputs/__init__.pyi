@@ -170,9 +170,6 @@ from .what_if import parsed_value as parsed_value
 from .what_if import split_changes as split_changes
 from .workload import percentiles as percentiles
 from .workload import traces as traces
-from .workload.distributions import HELD_OUT as HELD_OUT
-from .workload.distributions import Distribution as Distribution
-from .workload.distributions import UncertainInput as UncertainInput
 from .workload.traffic import Arrivals as Arrivals
 from .workload.traffic import Length as Length
 from .workload.traffic import Lengths as Lengths

@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from inference_econ._types import Array
 from inference_econ.engine.layouts.plans import Plans, fullest_group, fullest_over_mean
-from inference_econ.engine.operators import attention, feed_forward
+from inference_econ.engine.operators.attention import compressed_rows, grouped_query_rows, latent_rows, recurrent_rows
+from inference_econ.engine.operators.feed_forward import dense_rows, expert_rows
 from inference_econ.engine.operators.table import (
     Collective,
     Operator,
@@ -36,16 +37,16 @@ Rows: TypeAlias = Callable[..., Iterator[Operator]]
 
 #: Functions that yield the operators of a mixer, by kind of attention or other mixer.
 MIXERS: Mapping[str, Rows] = {
-    "grouped_query": attention.grouped_query_rows,
-    "latent": attention.latent_rows,
-    "compressed": attention.compressed_rows,
-    "recurrent": attention.recurrent_rows,
+    "grouped_query": grouped_query_rows,
+    "latent": latent_rows,
+    "compressed": compressed_rows,
+    "recurrent": recurrent_rows,
     "none": lambda *_: iter(()),
 }
 #: Functions that yield the operators of a feed-forward part, by kind.
 FEED_FORWARDS: Mapping[str, Rows] = {
-    "dense": feed_forward.dense_rows,
-    "experts": feed_forward.expert_rows,
+    "dense": dense_rows,
+    "experts": expert_rows,
     "none": lambda *_: iter(()),
 }
 

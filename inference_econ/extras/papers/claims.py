@@ -28,6 +28,7 @@ from inference_econ.engine import (
 )
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.extras.papers import latent_attention
+from inference_econ.extras.papers import runahead_formulas as formulas
 from inference_econ.extras.papers.claim_kinds import (
     AllReduceReading,
     AttentionReading,
@@ -49,9 +50,8 @@ from inference_econ.extras.papers.claim_kinds import (
     Value,
 )
 from inference_econ.extras.papers.kv_runahead import layer_work
-from inference_econ.formulas import kv_runahead as formulas
+from inference_econ.extras.papers.runahead_formulas import LayerWork, ProcessRates
 from inference_econ.formulas import money, roofline
-from inference_econ.formulas.kv_runahead import LayerWork, ProcessRates
 from inference_econ.inputs import BYTES_PER_ELEMENT, FrontierAsk, ModelSpec, Scenario, Settings, catalog, with_defaults
 from inference_econ.records.plain import attributes
 from inference_econ.records.sources import UsedSource, source_records, spec_sources
