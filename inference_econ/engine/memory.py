@@ -22,7 +22,7 @@ from inference_econ.engine.layouts.plans import (
 )
 from inference_econ.engine.layouts.startable import indivisible
 from inference_econ.engine.operators.work import Contexts, adapter_bytes
-from inference_econ.engine.protocols import Served
+from inference_econ.engine.served import Served
 from inference_econ.formulas.attention import eight_bit_key_bytes
 from inference_econ.inputs import (
     BYTES_PER_ELEMENT,

@@ -85,9 +85,10 @@ class Proposer:
             of_head = Precision.of(model, speculation.weights, precision.activations, precision.kv)
             precision = replace(of_head, embeddings=precision.embeddings)
         assumed = _of_drafts(target.assumptions)
-        seen = {"shared_prefix": target.shared_prefix, "contexts": target.contexts}
-        helper = Setup(model, target.hardware, precision, target.context, assumed, **seen)  # type: ignore[arg-type]
-        helper = replace(helper, levels=target.levels)
+        helper = Setup(
+            model, target.hardware, precision, target.context, assumed,
+            contexts=target.contexts, levels=target.levels, shared_prefix=target.shared_prefix,
+        )  # fmt: skip
         return cls(target, speculation, helper)
 
     @property

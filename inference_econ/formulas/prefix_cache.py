@@ -22,7 +22,7 @@ ArrayLike = npt.ArrayLike
 class ConversationShape(NamedTuple):
     """Turns of a conversation, and the time between them; arrays have the shape (...)."""
 
-    count: ArrayLike
+    turns: ArrayLike
     """Number n of turns [1]."""
     user_tokens: ArrayLike
     """New tokens u of the user in every turn [tokens]."""
@@ -63,7 +63,8 @@ def turns(conversation: ConversationShape, returning: ArrayLike = 1.0) -> Turns:
     Raises
     ------
     InputError
-        If ``count`` is below 1, a length is negative, ``user_tokens`` is 0, or the probability is not from 0 to 1.
+        If there is less than one turn, a length is negative, the user adds no tokens, or the probability is not from 0
+        to 1.
 
     Notes
     -----
@@ -210,9 +211,9 @@ def lifetime_that_fits(conversation: ConversationShape, requests_per_second: Arr
 
 def _checked(conversation: ConversationShape) -> tuple[Array, Array, Array, Array, Array]:
     """Fields of a conversation as arrays."""
-    count, user, answer, system, think = conversation
+    number, user, answer, system, think = conversation
     return (
-        _known("turns", count, least=1.0),
+        _known("turns", number, least=1.0),
         _known("user_tokens", user, least=1.0),
         _known("answer_tokens", answer),
         _known("system_tokens", system),

@@ -127,7 +127,7 @@ def test_more_replicas_find_less_in_the_same_time() -> None:
 
 
 def test_limits() -> None:
-    only = routing.scattered_turns(WITH_SYSTEM._replace(count=1), 4, 9.0)
+    only = routing.scattered_turns(WITH_SYSTEM._replace(turns=1), 4, 9.0)
     assert [float(one) for one in only] == [SYSTEM + USER, SYSTEM, SYSTEM]
     assert routing.scattered_lifetime(ConversationShape(3, 100, 100, 200.0, 9.0), 1.0, 2, 100.0) == 0.0
     assert prefix_cache.returning(np.inf, 1.0) == 1.0
@@ -137,5 +137,5 @@ def test_limits() -> None:
 @pytest.mark.rows
 def test_parts_of_turns_and_replicas_are_refused(count: float, replicas: int, message: str) -> None:
     with pytest.raises(InputError) as caught:
-        routing.scattered_turns(TALK._replace(count=count), replicas, 9.0)
+        routing.scattered_turns(TALK._replace(turns=count), replicas, 9.0)
     assert str(caught.value) == message

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from inference_econ._types import Array
 from inference_econ.engine.layouts.pins import Pins, divisors, nearest
 from inference_econ.engine.layouts.plans import Plans, copied_by_groups, expert_slots, has_experts
-from inference_econ.engine.protocols import Served
+from inference_econ.engine.served import Served
 from inference_econ.errors import InputError
 from inference_econ.inputs import (
     Assumptions,

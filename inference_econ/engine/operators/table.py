@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from inference_econ._types import Array
 from inference_econ.engine.layouts.plans import Plans, attention_groups, copied_by_groups, domains_spanned
-from inference_econ.engine.protocols import Served
+from inference_econ.engine.served import Served
 from inference_econ.formulas.attention import mean_attended, mean_attended_in_chunks
 from inference_econ.formulas.collectives import Kind
 from inference_econ.formulas.matmul import activation_elements_per_token

@@ -27,7 +27,7 @@ from inference_econ.engine.operators.table import (
     pointwise,
     repeated,
 )
-from inference_econ.engine.protocols import Served
+from inference_econ.engine.served import Served
 from inference_econ.inputs import BYTES_PER_ELEMENT, Block, TensorLayout
 
 #: Function that yields the operators of the attention or feed-forward part of one layer. Functions for attention also
