@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from inference_econ.engine.layouts.plans import has_experts
 from inference_econ.engine.measured_corrections import KnownLayouts
 from inference_econ.engine.setup import Setup
 from inference_econ.inputs import HardwareSpec, ModelSpec, Precision, catalog
+from inference_econ.inputs.options import rows
 from inference_econ.inputs.units import integer
 
 #: Similarity of the most similar measured servers to a deployment.
@@ -148,5 +148,4 @@ def _is_of(line: Mapping[str, str], model: str) -> bool:
 @cache
 def runs() -> Runs:
     """Load the measured runs that are included in the package."""
-    with catalog.measured_files()["evidence"].open(encoding="utf-8", newline="") as stream:
-        return Runs(tuple(csv.DictReader(stream)))
+    return Runs(tuple(rows(catalog.measured_files()["evidence"])))
