@@ -12,6 +12,11 @@ from .collectives import collective_seconds as collective_seconds
 from .evidence import NO_EVIDENCE as NO_EVIDENCE
 from .evidence import Evidence as Evidence
 from .evidence import evidence_of as evidence_of
+from .evidence import expected as expected
+from .evidence import for_engine as for_engine
+from .evidence import has_recipes as has_recipes
+from .evidence import lacks_engine as lacks_engine
+from .evidence import with_cache as with_cache
 from .layouts.grids import ContinuousLayouts as ContinuousLayouts
 from .layouts.grids import InstanceGrid as InstanceGrid
 from .layouts.grids import Layouts as Layouts
@@ -53,11 +58,6 @@ from .operators.work import Contexts as Contexts
 from .operators.work import Work as Work
 from .operators.work import mean_context as mean_context
 from .operators.work import mixer as mixer
-from .posterior import expected as expected
-from .posterior import for_engine as for_engine
-from .posterior import has_recipes as has_recipes
-from .posterior import lacks_engine as lacks_engine
-from .posterior import with_cache as with_cache
 from .power import ChipPower as ChipPower
 from .power import chip_power as chip_power
 from .prefill import Prefill as Prefill
