@@ -177,7 +177,7 @@ class ToyModel(NamedTuple):
     flops_per_second: float = np.inf
     """Arithmetic rate of one accelerator [FLOP/s]."""
     network: ToyNetwork = ToyNetwork()
-    """Number of all-reduces per layer, and latency of an all-reduce; by default those of the published study."""
+    """Number of all-reduces per layer, and latency of an all-reduce; by default the network of the published study."""
 
 
 def toy_latency(model: ToyModel, accelerators: ArrayLike, batch: ArrayLike) -> Array:

@@ -72,7 +72,7 @@ def read_yaml(path: Path) -> Document:
     try:
         text = read_text(path, _MAX_BYTES)
     except UnicodeDecodeError as error:
-        raise SpecError([f"{origin}:1: not a text file in UTF-8 ({error.reason})"]) from error
+        raise SpecError(f"{origin}:1: not a text file in UTF-8 ({error.reason})") from error
     return parse(text, origin)
 
 
@@ -98,12 +98,12 @@ def _parsed(text: str, origin: str) -> Document:
             mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
             line = mark.line + 1 if mark is not None else 1
             problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
-            raise SpecError([f"{origin}:{line}: not valid YAML: {problem}"]) from error
+            raise SpecError(f"{origin}:{line}: not valid YAML: {problem}") from error
     if builder.mistakes:
-        raise SpecError(builder.mistakes)
+        raise SpecError(*builder.mistakes)
     if not isinstance(builder.root, dict):
         kind = type(builder.root).__name__ if builder.root is not None else "nothing"
-        raise SpecError([f"{origin}:1: a mapping of field names to values is needed, found {kind}"])
+        raise SpecError(f"{origin}:1: a mapping of field names to values is needed, found {kind}")
     return Document(builder.root, origin, builder.lines)
 
 
@@ -194,7 +194,7 @@ class _Builder:
         return "{}:{}".format(*self._at(event))
 
     def _stop(self, event: Any, problem: str) -> NoReturn:
-        raise SpecError([*self.mistakes, f"{self._where(event)}: {problem}"])
+        raise SpecError(*self.mistakes, f"{self._where(event)}: {problem}")
 
 
 def scalar(text: str) -> Value:
@@ -389,9 +389,9 @@ def csv_document(path: Path, key: str, value: Callable[[str, str], object]) -> D
         for number, cells in enumerate(reader):
             lines[key, number] = (str(path), reader.line_num)
             if None in cells or None in cells.values():
-                raise SpecError([f"{path}:{reader.line_num}: {len(reader.fieldnames or ())} cells are needed"])
+                raise SpecError(f"{path}:{reader.line_num}: {len(reader.fieldnames or ())} cells are needed")
             rows.append({name: value(name, text.strip()) for name, text in cells.items() if text.strip()})
     except (UnicodeDecodeError, csv.Error) as error:
-        raise SpecError([f"{path}: not a CSV file in UTF-8 ({error})"]) from error
+        raise SpecError(f"{path}: not a CSV file in UTF-8 ({error})") from error
     data = cast("dict[str, Value]", {key: rows})
     return Document(data, str(path), cast("dict[Location, tuple[str, int]]", lines))

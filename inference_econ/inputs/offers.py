@@ -175,7 +175,7 @@ def read_snapshot(path: Path | str, date: str | None = None) -> tuple[Offer, ...
         except SpecError as error:
             mistakes += error.mistakes
     if mistakes:
-        raise SpecError(mistakes)
+        raise SpecError(*mistakes)
     if not offers:
         raise InputError(f"{file}: no price in it; {_FORMS}")
     return tuple(offers)

@@ -78,7 +78,7 @@ def read_json(path: Path, most_bytes: int = _MAX_BYTES) -> dict[str, Any]:
     try:
         text = read_text(path, most_bytes)
     except UnicodeDecodeError as error:
-        raise SpecError([f"{path}:1: not a text file in UTF-8 ({error.reason})"]) from error
+        raise SpecError(f"{path}:1: not a text file in UTF-8 ({error.reason})") from error
     return parsed_json(text, path)
 
 
@@ -94,19 +94,19 @@ def parsed_json(text: str, path: Path) -> dict[str, Any]:
     def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         repeated = sorted(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
         if repeated:
-            raise SpecError([f"{path}: {key!r} is given twice; keep one" for key in repeated])
+            raise SpecError(*[f"{path}: {key!r} is given twice; keep one" for key in repeated])
         return dict(pairs)
 
     try:
         data = json.loads(text, object_pairs_hook=distinct)
     except json.JSONDecodeError as error:
-        raise SpecError([f"{path}:{error.lineno}: not valid JSON: {error.msg}"]) from error
+        raise SpecError(f"{path}:{error.lineno}: not valid JSON: {error.msg}") from error
     except RecursionError as error:
-        raise SpecError([f"{path}:1: nested too deep for a configuration"]) from error
+        raise SpecError(f"{path}:1: nested too deep for a configuration") from error
     except ValueError as error:  # an integer with thousands of digits
-        raise SpecError([f"{path}:1: not valid JSON: {str(error).partition(';')[0]}"]) from error
+        raise SpecError(f"{path}:1: not valid JSON: {str(error).partition(';')[0]}") from error
     if not isinstance(data, dict):
-        raise SpecError([f"{path}:1: a JSON object is needed, found {type(data).__name__}"])
+        raise SpecError(f"{path}:1: a JSON object is needed, found {type(data).__name__}")
     return data
 
 
@@ -374,16 +374,16 @@ def gguf_configuration(path: Path) -> tuple[dict[str, Any], str]:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     name = metadata.get("general.architecture")
     if name is None:
-        raise SpecError([f"{path}: general.architecture is missing; of several parts give the first"])
+        raise SpecError(f"{path}: general.architecture is missing; of several parts give the first")
     if not isinstance(name, str) or name not in _FAMILIES:
-        raise SpecError([f"{path}: the architecture {name!r} is not understood; understood: {', '.join(_FAMILIES)}"])
+        raise SpecError(f"{path}: the architecture {name!r} is not understood; understood: {', '.join(_FAMILIES)}")
     experts = metadata.get(f"{name}.expert_count", 0)
     family, published = _MIXTRAL if name == "llama" and experts else _FAMILIES[name]
     config = {key: metadata.get(f"{name}.{inner}") for inner, key in _KEYS.items()}
     for key, value in config.items():
         if isinstance(value, list):  # one value for each layer
             if len(set(value)) != 1:
-                raise SpecError([f"{path}: {key} differs from layer to layer, which is not understood"])
+                raise SpecError(f"{path}: {key} differs from layer to layer, which is not understood")
             config[key] = value[0]
     config |= {"model_type": family, "architectures": [published]}
     if config["vocab_size"] is None:
@@ -400,13 +400,13 @@ def gguf_configuration(path: Path) -> tuple[dict[str, Any], str]:
         config["attention_bias"] = "blk.0.attn_q.bias" in tensors
     code = metadata.get("general.file_type")
     if not isinstance(code, int) or not 0 <= code < len(_FILE_TYPES) or not _FILE_TYPES[code]:
-        raise SpecError([f"{path}: general.file_type is {code!r}, which is not a known quantization"])
+        raise SpecError(f"{path}: general.file_type is {code!r}, which is not a known quantization")
     try:
         dtype = format_of_quantization(_FILE_TYPES[code])
     except UnknownNameError as error:
         raise UnknownNameError(f"{path}: {error}") from error
     if dtype not in {*OF_FILES, "bf16", "fp16", "fp32"} and family != "gpt_oss":
-        raise SpecError([f"{path}: weights in {dtype} are understood in files of gpt-oss only"])
+        raise SpecError(f"{path}: weights in {dtype} are understood in files of gpt-oss only")
     return {key: value for key, value in config.items() if value is not None}, dtype
 
 
@@ -420,12 +420,10 @@ def _header(path: Path, changed: int, size: int) -> tuple[dict[str, Any], frozen
     with open_file(path) as stream:
         reader = _HeaderReader(stream, path)
         if stream.read(4) != b"GGUF":
-            raise SpecError([f"{path}: not a GGUF file: it does not start with 'GGUF'"])
+            raise SpecError(f"{path}: not a GGUF file: it does not start with 'GGUF'")
         version = reader.number("I")
         if version not in (2, 3):
-            raise SpecError(
-                [f"{path}: version {version} of GGUF is not understood; understood: 2 and 3, little-endian"]
-            )
+            raise SpecError(f"{path}: version {version} of GGUF is not understood; understood: 2 and 3, little-endian")
         tensors, count = reader.number("Q"), reader.number("Q")
         metadata: dict[str, Any] = {}
         for _ in range(count):
@@ -447,10 +445,10 @@ class _HeaderReader:
     def take(self, size: int) -> bytes:
         """Read the next ``size`` bytes. An error is raised if the file is shorter."""
         if self.stream.tell() + size > _MOST_BYTES:
-            raise SpecError([f"{self.path}: the header has more than {_MOST_BYTES / 1e6:.0f} MB; is the file damaged?"])
+            raise SpecError(f"{self.path}: the header has more than {_MOST_BYTES / 1e6:.0f} MB; is the file damaged?")
         taken = self.stream.read(size)
         if len(taken) < size:
-            raise SpecError([f"{self.path}: the file ends inside its header; download it again"])
+            raise SpecError(f"{self.path}: the file ends inside its header; download it again")
         return taken
 
     def skip(self, size: int) -> None:
@@ -478,7 +476,7 @@ class _HeaderReader:
             return self.number(_NUMBERS[kind])
         inner = self.number("I") if kind == _ARRAY else kind
         if inner != _TEXT and inner not in _NUMBERS:
-            raise SpecError([f"{self.path}: values of the type {inner} in its metadata are not understood"])
+            raise SpecError(f"{self.path}: values of the type {inner} in its metadata are not understood")
         entries = self.number("Q")
         if inner == _TEXT:
             for _ in range(entries):

@@ -287,9 +287,9 @@ def scenario_of(document: Document, resolve: Resolve) -> Scenario:
     try:
         scenario = Scenario.from_document(document)
     except SpecError as error:
-        raise SpecError(sorted((*error.mistakes, *further), key=by_line)) from error
+        raise SpecError(*sorted((*error.mistakes, *further), key=by_line)) from error
     if further:
-        raise SpecError(sorted(further, key=by_line))
+        raise SpecError(*sorted(further, key=by_line))
     return scenario
 
 
