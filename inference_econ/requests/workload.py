@@ -139,8 +139,7 @@ def usual_targets(request: Request) -> Targets | None:
     promises = targets(request)
     if request.any_speed and promises.given:
         raise InputError(
-            f"--any-speed means no SLO, which contradicts {promises.text}; remove one of them",
-            option="any_speed",
+            f"--any-speed means no SLO, which contradicts {promises.text}; remove one of them", option="any_speed"
         )
     return promises if request.any_speed or promises.given else None
 

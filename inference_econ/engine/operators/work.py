@@ -44,11 +44,7 @@ MIXERS: Mapping[str, Rows] = {
     "none": lambda *_: iter(()),
 }
 #: Functions that yield the operators of a feed-forward part, by kind.
-FEED_FORWARDS: Mapping[str, Rows] = {
-    "dense": dense_rows,
-    "experts": expert_rows,
-    "none": lambda *_: iter(()),
-}
+FEED_FORWARDS: Mapping[str, Rows] = {"dense": dense_rows, "experts": expert_rows, "none": lambda *_: iter(())}
 
 
 def mixer(table: OperatorTable, block: Block, pace: Array | float = 1.0) -> list[Operator]:
@@ -206,16 +202,7 @@ def decode_work(setup: Served, plans: Plans) -> Work:
     sequences, waited = plans.micro_batch, model.layers * pace
     summed = (table.ranks == table.stage) & (table.stage > 1)
     return Work(
-        tuple(operators),
-        table.tokens,
-        sequences,
-        waited,
-        prefill,
-        table.groups,
-        fullest,
-        of_tokens,
-        summed,
-        host_rows,
+        tuple(operators), table.tokens, sequences, waited, prefill, table.groups, fullest, of_tokens, summed, host_rows
     )
 
 
