@@ -99,8 +99,12 @@ from .options import DEFAULT_ISL as DEFAULT_ISL
 from .options import DEFAULT_OSL as DEFAULT_OSL
 from .options import MEAN_CONTEXT as MEAN_CONTEXT
 from .options import MOST_DEPLOYMENTS as MOST_DEPLOYMENTS
+from .options import SPECIFICATIONS as SPECIFICATIONS
 from .options import USUAL_CONSTANTS as USUAL_CONSTANTS
 from .options import USUAL_TOKENS_PER_SECOND as USUAL_TOKENS_PER_SECOND
+from .options import checked_changes as checked_changes
+from .options import parsed_value as parsed_value
+from .options import split_changes as split_changes
 from .places import is_read as is_read
 from .places import noting_files as noting_files
 from .places import read_text as read_text
@@ -164,10 +168,6 @@ from .scenarios.scenario import with_defaults as with_defaults
 from .units import number as number
 from .units import parse_quantity as parse_quantity
 from .units import percent as percent
-from .what_if import SPECIFICATIONS as SPECIFICATIONS
-from .what_if import checked_changes as checked_changes
-from .what_if import parsed_value as parsed_value
-from .what_if import split_changes as split_changes
 from .workload import percentiles as percentiles
 from .workload import traces as traces
 from .workload.traffic import Arrivals as Arrivals

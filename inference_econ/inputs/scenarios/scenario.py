@@ -13,7 +13,7 @@ from inference_econ._named import named
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs._spec import Date, SourcedSpec, Spec, by_line
 from inference_econ.inputs._yaml import Document, Location
-from inference_econ.inputs.options import DEFAULT_ISL, DEFAULT_OSL, rows
+from inference_econ.inputs.options import DEFAULT_ISL, DEFAULT_OSL, checked_changes, rows
 from inference_econ.inputs.scenario_kinds import (
     DECODE_STEPS_ONLY,
     RENAMED,
@@ -26,7 +26,6 @@ from inference_econ.inputs.scenario_kinds import (
     SquareRootAsk,
     ToyAsk,
 )
-from inference_econ.inputs.what_if import checked_changes
 
 ColumnKey = Literal[
     "tokens_per_second_per_user",
