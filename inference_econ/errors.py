@@ -7,7 +7,7 @@ module imports no other module of the package.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 #: Characters that may control a terminal or hide text: control characters except tab and newline, line separators,
@@ -79,17 +79,17 @@ class SpecError(InputError):
 
     Parameters
     ----------
-    mistakes : iterable of str
+    *mistakes : str
         Descriptions of the mistakes; each is one line and contains ``file:line``.
     """
 
-    def __init__(self, mistakes: Iterable[str]) -> None:
-        self.mistakes = tuple(mistakes)
-        if len(self.mistakes) == 1:
-            message = self.mistakes[0]
+    def __init__(self, *mistakes: str) -> None:
+        self.mistakes = mistakes
+        if len(mistakes) == 1:
+            message = mistakes[0]
         else:
-            bullets = "\n".join(f"  - {mistake}" for mistake in self.mistakes)
-            message = f"{len(self.mistakes)} mistakes:\n{bullets}"
+            bullets = "\n".join(f"  - {mistake}" for mistake in mistakes)
+            message = f"{len(mistakes)} mistakes:\n{bullets}"
         super().__init__(message)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from data.measurements.facts import PUBLISHED
-from inference_econ.inputs import _yaml, csv_table
+from inference_econ.inputs import _yaml
 from inference_econ.inputs._spec import Count, Date, Fraction, Spec
 
 Texts = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)]
@@ -128,7 +128,7 @@ def read(path: Path) -> tuple[MeasuredRun, ...]:
     SpecError
         Lists every mistake with its line.
     """
-    return MeasuredRuns.from_document(csv_table.document(path, "runs", _value)).runs
+    return MeasuredRuns.from_document(_yaml.csv_document(path, "runs", _value)).runs
 
 
 def _value(column: str, text: str) -> object:

@@ -79,9 +79,7 @@ class Conversation:
 
     def mean(self, returning: float) -> prefix_cache.Turns:
         """Mean request, if each turn finds the cache of the previous turn with probability ``returning`` [1]."""
-        return prefix_cache.turns(
-            self.turns, self.user_tokens, self.answer_tokens, system_tokens=self.system_tokens, returning=returning
-        )
+        return prefix_cache.turns(self._shape, returning)
 
     @property
     def scattered(self) -> bool:
@@ -92,30 +90,27 @@ class Conversation:
         """Mean request of a conversation, if the cache evicts entries that are unused for ``lifetime_seconds`` [s]."""
         if not self.scattered:
             return self.mean(float(prefix_cache.returning(lifetime_seconds, self.think_seconds)))
-        return routing.scattered_turns(
-            self.turns, self.user_tokens, self.answer_tokens, self.replicas,
-            lifetime_seconds=lifetime_seconds, **self._pauses,
-        )  # fmt: skip
+        return routing.scattered_turns(self._shape, self.replicas, lifetime_seconds)
 
     def stored_tokens(self, requests_per_second: float, lifetime_seconds: float) -> float:
         """Tokens in the cache of an instance, at the instance's request rate [1/s] and a lifetime [s] [tokens]."""
-        lengths = requests_per_second, self.turns, self.user_tokens, self.answer_tokens
         if self.scattered:
-            return routing.scattered_tokens(*lengths, self.replicas, lifetime_seconds=lifetime_seconds, **self._pauses)
-        return float(prefix_cache.stored_tokens(*lengths, lifetime_seconds=lifetime_seconds, **self._pauses))
+            return routing.scattered_tokens(self._shape, requests_per_second, self.replicas, lifetime_seconds)
+        return float(prefix_cache.stored_tokens(self._shape, requests_per_second, lifetime_seconds))
 
     def lifetime(self, requests_per_second: float, tokens: float) -> float:
         """Time until a cache of a given size [tokens] evicts an unused entry, at most ``lifetime_seconds`` [s]."""
         if self.stored_tokens(requests_per_second, self.lifetime_seconds) <= tokens:
             return self.lifetime_seconds
-        lengths = tokens, requests_per_second, self.turns, self.user_tokens, self.answer_tokens
         if self.scattered:
-            return routing.scattered_lifetime(*lengths, self.replicas, **self._pauses)
-        return float(prefix_cache.lifetime_that_fits(*lengths, **self._pauses))
+            return routing.scattered_lifetime(self._shape, requests_per_second, self.replicas, tokens)
+        return float(prefix_cache.lifetime_that_fits(self._shape, requests_per_second, tokens))
 
     @property
-    def _pauses(self) -> dict[str, Any]:
-        return {"think_seconds": self.think_seconds, "system_tokens": self.system_tokens}
+    def _shape(self) -> prefix_cache.ConversationShape:
+        return prefix_cache.ConversationShape(
+            self.turns, self.user_tokens, self.answer_tokens, self.system_tokens, self.think_seconds
+        )
 
 
 @dataclass(frozen=True, slots=True)

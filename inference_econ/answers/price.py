@@ -50,7 +50,7 @@ class UsualSpeed:
     offered: bool
     """True if the speed is the median of recorded offers.
 
-    The value is False for the default speed, :data:`inference_econ.inputs.defaults.USUAL_TOKENS_PER_SECOND`.
+    The value is False for the default speed, :data:`inference_econ.inputs.options.USUAL_TOKENS_PER_SECOND`.
     """
 
     @property
@@ -93,7 +93,7 @@ def priced_as_usual(model: ModelSpec, priced: Callable[[Targets], Priced]) -> tu
 def usual_speed(model: ModelSpec) -> UsualSpeed:
     """Reference speed of a model: the median speed of its API offers, on the last day with at least three offers.
 
-    Without such a day, the speed is :data:`inference_econ.inputs.defaults.USUAL_TOKENS_PER_SECOND`. Checkpoints of a
+    Without such a day, the speed is :data:`inference_econ.inputs.options.USUAL_TOKENS_PER_SECOND`. Checkpoints of a
     model in other formats use the offers of the original model.
 
     Parameters

@@ -75,7 +75,7 @@ class SetupLevels:
         True for disaggregated serving, and True with speculative decoding.
     pull : (float, float)
         ln of factors on decode and prefill steps that move predicted times toward the times of other engines [1]. Both
-        values are 0 if the engine was measured with the model on the GPU; see :mod:`inference_econ.engine.posterior`.
+        values are 0 if the engine was measured with the model on the GPU; see :mod:`inference_econ.engine.evidence`.
     known : KnownLayouts or None
         Layouts measured with the model on the GPU, under any engine. None if layouts without measurements have no
         additional factor.

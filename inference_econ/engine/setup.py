@@ -15,10 +15,10 @@ from inference_econ.engine.layouts.plans import Plans, has_experts
 from inference_econ.engine.layouts.startable import any_can_start, can_start
 from inference_econ.engine.measured_corrections import SetupLevels
 from inference_econ.engine.memory import Memory
-from inference_econ.engine.operators.mixture import Contexts, mixed_work
-from inference_econ.engine.operators.work import Work, decode_work
+from inference_econ.engine.operators.work import Contexts, Work, decode_work, mixed_work
 from inference_econ.engine.pricing import hour_price, no_price
 from inference_econ.engine.rates import ChipRates, chip_rates
+from inference_econ.engine.served import Served
 from inference_econ.errors import InputError
 from inference_econ.formulas import renting
 from inference_econ.inputs import (
@@ -29,11 +29,9 @@ from inference_econ.inputs import (
     Dealing,
     EmbeddingFormat,
     EngineFacts,
-    Free,
     Grid,
     HardwareSpec,
     HourPrice,
-    Mesh,
     ModelSpec,
     Precision,
     ServingEngine,
@@ -95,7 +93,7 @@ class Open:
 
 
 @dataclass(frozen=True, slots=True)
-class Setup:
+class Setup(Served):
     """Model on a chip in given number formats, under a set of assumptions, at a price.
 
     Create a setup from names with :meth:`of`. Use :func:`dataclasses.replace` to change fields; commands change the
@@ -148,18 +146,10 @@ class Setup:
         size is unknown.
     """
 
-    model: ModelSpec
-    hardware: HardwareSpec
-    precision: Precision
-    context: float
-    assumptions: Assumptions
     price: HourPrice | float | None = None
-    spread: float = 0.0
-    shared_prefix: float = 0.0
     contexts: Contexts = ()
     rent: Rent = "gpu"
     grid: Grid | None = None
-    engines: tuple[ServingEngine, ...] = ()
     left_out: tuple[str, ...] = field(default=(), compare=False, repr=False)
     left_open: Open | None = field(default=None, compare=False, repr=False)
     levels: SetupLevels | None = None
@@ -518,13 +508,6 @@ class Setup:
     def _apart(self) -> list[Setup]:
         """Return one setup for each context in ``contexts``; in each setup, all sequences have this context."""
         return [replace(self, context=length, contexts=(), spread=0.0) for length, _ in self.contexts]
-
-    @property
-    def most_linked(self) -> int | None:
-        """Largest number of accelerators that the chip's network can connect [1]; None without a limit."""
-        linked = self.hardware.nic_bytes_per_second_one_way is not None
-        linked = linked or isinstance(self.assumptions.network.collectives, (Free, Mesh))
-        return None if linked else self.hardware.link_domain
 
     def reasons(self, plans: Plans, layout: TensorLayout, needed: Memory | None = None) -> npt.NDArray[np.intp]:
         """Index in :data:`inference_econ.engine.memory.REASONS` of the reason why each plan cannot run; 0 without one.

@@ -9,11 +9,10 @@ import numpy as np
 
 from inference_econ._by_identity import by_identity
 from inference_econ._types import Array
-from inference_econ.engine.cache import kv_bytes_per_sequence
 from inference_econ.engine.layouts.grids import Layouts, WholeLayouts
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.layouts.startable import indivisible
-from inference_econ.engine.memory import FITS, Memory
+from inference_econ.engine.memory import FITS, Memory, kv_bytes_per_sequence
 from inference_econ.engine.power import ChipPower, step_joules
 from inference_econ.engine.prefill import Prefill, fastest_cut, prefill
 from inference_econ.engine.proposals import Speculation
@@ -86,9 +85,10 @@ class Proposer:
             of_head = Precision.of(model, speculation.weights, precision.activations, precision.kv)
             precision = replace(of_head, embeddings=precision.embeddings)
         assumed = _of_drafts(target.assumptions)
-        seen = {"shared_prefix": target.shared_prefix, "contexts": target.contexts}
-        helper = Setup(model, target.hardware, precision, target.context, assumed, **seen)  # type: ignore[arg-type]
-        helper = replace(helper, levels=target.levels)
+        helper = Setup(
+            model, target.hardware, precision, target.context, assumed,
+            contexts=target.contexts, levels=target.levels, shared_prefix=target.shared_prefix,
+        )  # fmt: skip
         return cls(target, speculation, helper)
 
     @property

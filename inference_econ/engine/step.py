@@ -25,18 +25,8 @@ T = TypeVar("T")
 #: Parts of the time of a step. Where arithmetic and memory traffic overlap, the overlapped time is included only in the
 #: longer of both.
 PARTS = (
-    "compute",
-    "weights",
-    "activations",
-    "kv_cache",
-    "all_reduce_latency",
-    "all_reduce_bandwidth",
-    "all_to_all_latency",
-    "all_to_all_bandwidth",
-    "pipeline",
-    "launches",
-    "host",
-    "host_memory",
+    *("compute", "weights", "activations", "kv_cache", "all_reduce_latency", "all_reduce_bandwidth"),
+    *("all_to_all_latency", "all_to_all_bandwidth", "pipeline", "launches", "host", "host_memory"),
 )
 #: Additional part of a step's time if a measured correction applies: corrected minus predicted time.
 MEASURED = "measured"

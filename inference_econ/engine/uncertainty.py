@@ -383,8 +383,7 @@ def unlike_reasons(subject: Subject, assumptions: Assumptions) -> list[UnlikeRea
 def _unknown(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReason]:
     if subject.hardware.family not in calibration.families:
         yield _worded(
-            f"no {subject.hardware.family} GPU was measured, only {', '.join(calibration.families)}",
-            "hardware",
+            f"no {subject.hardware.family} GPU was measured, only {', '.join(calibration.families)}", "hardware"
         )
     if subject.engine and subject.engine not in calibration.engines:
         measured = f"was not measured, only {', '.join(calibration.engines)}"

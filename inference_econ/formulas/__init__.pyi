@@ -2,11 +2,9 @@
 
 from . import attention as attention
 from . import collectives as collectives
-from . import decisions as decisions
 from . import experts as experts
 from . import grouped_matmul as grouped_matmul
 from . import kernels as kernels
-from . import kv_runahead as kv_runahead
 from . import matmul as matmul
 from . import money as money
 from . import pareto as pareto

@@ -19,6 +19,21 @@ from inference_econ.formulas.special import wright_omega
 ArrayLike = npt.ArrayLike
 
 
+class ConversationShape(NamedTuple):
+    """Turns of a conversation, and the time between them; arrays have the shape (...)."""
+
+    turns: ArrayLike
+    """Number n of turns [1]."""
+    user_tokens: ArrayLike
+    """New tokens u of the user in every turn [tokens]."""
+    answer_tokens: ArrayLike
+    """Tokens a of every answer [tokens]."""
+    system_tokens: ArrayLike = 0.0
+    """System prompt s [tokens]. All users share the system prompt, which is therefore always cached."""
+    think_seconds: ArrayLike = 60.0
+    """Mean time Z between an answer and the next question [s]; the time is exponentially distributed."""
+
+
 class Turns(NamedTuple):
     """Mean tokens per request (turn) of a conversation; fields have the shape of the arguments."""
 
@@ -30,24 +45,13 @@ class Turns(NamedTuple):
     """Repeated prompt tokens that are in the cache [tokens]."""
 
 
-def turns(
-    count: ArrayLike,
-    user_tokens: ArrayLike,
-    answer_tokens: ArrayLike,
-    *,
-    system_tokens: ArrayLike = 0.0,
-    returning: ArrayLike = 1.0,
-) -> Turns:
+def turns(conversation: ConversationShape, returning: ArrayLike = 1.0) -> Turns:
     """Compute the mean prompt and cached tokens per request (turn) of a conversation.
 
     Parameters
     ----------
-    count : array_like, shape (...)
-        Number n of turns in a conversation [1].
-    user_tokens, answer_tokens : array_like, shape (...)
-        New tokens u of the user in every turn, and tokens a of the answer [tokens].
-    system_tokens : array_like, shape (...)
-        System prompt s [tokens]. All users share the system prompt, which is therefore always cached.
+    conversation : ConversationShape
+        Turns of the conversation.
     returning : array_like, shape (...)
         Probability that the KV cache of the previous turn is still stored at a turn [1], see :func:`returning`.
 
@@ -59,7 +63,8 @@ def turns(
     Raises
     ------
     InputError
-        If ``count`` is below 1, a length is negative, ``user_tokens`` is 0, or the probability is not from 0 to 1.
+        If there is less than one turn, a length is negative, the user adds no tokens, or the probability is not from 0
+        to 1.
 
     Notes
     -----
@@ -68,12 +73,11 @@ def turns(
 
     Examples
     --------
-    >>> turns(5, 100, 400, system_tokens=1000, returning=0.5)
+    >>> turns(ConversationShape(5, 100, 400, system_tokens=1000), returning=0.5)
     Turns(prompt=array(2100.), repeated=array(2000.), cached=array(1500.))
     """
-    number = _known("turns", count, least=1.0)
-    user, answer = _known("user_tokens", user_tokens, least=1.0), _known("answer_tokens", answer_tokens)
-    system, back = _known("system_tokens", system_tokens), _known("returning", returning, most=1.0)
+    number, user, answer, system, _ = _checked(conversation)
+    back = _known("returning", returning, most=1.0)
     earlier = (number - 1.0) / 2.0 * (user + answer)
     return Turns(np.asarray(system + earlier + user), np.asarray(system + earlier), np.asarray(system + back * earlier))
 
@@ -113,24 +117,17 @@ def returning(lifetime_seconds: ArrayLike, think_seconds: ArrayLike) -> Array:
 
 
 def stored_tokens(
-    requests_per_second: ArrayLike,
-    count: ArrayLike,
-    user_tokens: ArrayLike,
-    answer_tokens: ArrayLike,
-    *,
-    lifetime_seconds: ArrayLike,
-    think_seconds: ArrayLike,
-    system_tokens: ArrayLike = 0.0,
+    conversation: ConversationShape, requests_per_second: ArrayLike, lifetime_seconds: ArrayLike
 ) -> Array:
     """Mean number of cached tokens between two uses, for given request rates and lifetimes.
 
     Parameters
     ----------
+    conversation : ConversationShape
+        Turns of the conversations.
     requests_per_second : array_like, shape (...)
         Rate of turns over all conversations [1/s].
-    count, user_tokens, answer_tokens, system_tokens : array_like, shape (...)
-        See :func:`turns` [1] and [tokens].
-    lifetime_seconds, think_seconds : array_like, shape (...)
+    lifetime_seconds : array_like, shape (...)
         See :func:`returning` [s].
 
     Returns
@@ -155,34 +152,26 @@ def stored_tokens(
     Two requests per second and three turns of 500 tokens. The lifetime of entries and the mean think time are both a
     minute:
 
-    >>> float(stored_tokens(2, 3, 100, 400, lifetime_seconds=60, think_seconds=60).round(1))
+    >>> float(stored_tokens(ConversationShape(3, 100, 400), 2, lifetime_seconds=60).round(1))
     97927.2
     """
-    rate, number = _known("requests_per_second", requests_per_second), _known("turns", count, least=1.0)
-    lifetime, think = _known("lifetime_seconds", lifetime_seconds), _known("think_seconds", think_seconds, least=1e-9)
-    turn_tokens = _known("user_tokens", user_tokens, least=1.0) + _known("answer_tokens", answer_tokens)
+    number, user, answer, system, think = _checked(conversation)
+    rate, lifetime = _known("requests_per_second", requests_per_second), _known("lifetime_seconds", lifetime_seconds)
     waiting = (number - 1.0) / 2.0 * think * returning(lifetime, think) + lifetime
-    return np.asarray(_known("system_tokens", system_tokens) + rate * turn_tokens * waiting)
+    return np.asarray(system + rate * (user + answer) * waiting)
 
 
-def lifetime_that_fits(
-    tokens: ArrayLike,
-    requests_per_second: ArrayLike,
-    count: ArrayLike,
-    user_tokens: ArrayLike,
-    answer_tokens: ArrayLike,
-    *,
-    think_seconds: ArrayLike,
-    system_tokens: ArrayLike = 0.0,
-) -> Array:
+def lifetime_that_fits(conversation: ConversationShape, requests_per_second: ArrayLike, tokens: ArrayLike) -> Array:
     """Lifetime of unused entries in an LRU cache of limited size.
 
     Parameters
     ----------
+    conversation : ConversationShape
+        Turns of the conversations.
+    requests_per_second : array_like, shape (...)
+        Rate of turns over all conversations [1/s].
     tokens : array_like, shape (...)
         Size of the cache [tokens].
-    requests_per_second, count, user_tokens, answer_tokens, think_seconds, system_tokens : array_like, shape (...)
-        See :func:`stored_tokens` [1/s], [1], [tokens] and [s].
 
     Returns
     -------
@@ -204,21 +193,32 @@ def lifetime_that_fits(
 
     Examples
     --------
-    >>> float(lifetime_that_fits(97927.2, 2, 3, 100, 400, think_seconds=60).round(3))
+    >>> float(lifetime_that_fits(ConversationShape(3, 100, 400), 2, 97927.2).round(3))
     60.0
     """
-    room = np.maximum(_known("tokens", tokens) - _known("system_tokens", system_tokens), 0.0)
-    rate, number = _known("requests_per_second", requests_per_second, least=1e-12), _known("turns", count, least=1.0)
-    turn_tokens = _known("user_tokens", user_tokens, least=1.0) + _known("answer_tokens", answer_tokens)
-    think, again = _known("think_seconds", think_seconds, least=1e-9), (number - 1.0) / 2.0
+    number, user, answer, system, think = _checked(conversation)
+    room, again = np.maximum(_known("tokens", tokens) - system, 0.0), (number - 1.0) / 2.0
+    rate = _known("requests_per_second", requests_per_second, least=1e-12)
     # All times in the solution are divided by the mean think time.
-    fresh = room / (rate * turn_tokens * think)
+    fresh = room / (rate * (user + answer) * think)
     with np.errstate(divide="ignore"):
         lifetime = np.maximum(fresh - again + wright_omega(np.log(again) + again - fresh), 0.0)
     # If the lifetime is short, it is a small difference of large numbers. One step of Newton's method restores the lost
     # digits.
     lifetime -= (lifetime - again * np.expm1(-lifetime) - fresh) / (1.0 + again * np.exp(-lifetime))
     return np.where(room > 0.0, think * np.maximum(lifetime, 0.0), 0.0)
+
+
+def _checked(conversation: ConversationShape) -> tuple[Array, Array, Array, Array, Array]:
+    """Fields of a conversation as arrays."""
+    number, user, answer, system, think = conversation
+    return (
+        _known("turns", number, least=1.0),
+        _known("user_tokens", user, least=1.0),
+        _known("answer_tokens", answer),
+        _known("system_tokens", system),
+        _known("think_seconds", think, least=1e-9),
+    )
 
 
 def _known(name: str, values: ArrayLike, *, least: float = 0.0, most: float = np.inf, infinite: bool = False) -> Array:

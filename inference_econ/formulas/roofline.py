@@ -163,37 +163,34 @@ class ToyNetwork(NamedTuple):
     """Additional time of every all-reduce [s]: 0 in eq. (5), 6 us in the published code."""
 
 
-#: Network constants of the published study's toy model.
-_STUDY = ToyNetwork()
+class ToyModel(NamedTuple):
+    """Dense model on an instance of equal accelerators in the toy model; arrays have the shape (...)."""
+
+    parameters: ArrayLike
+    """Number of parameters, including all experts [1]."""
+    layers: ArrayLike
+    """Number of layers [1]."""
+    bytes_per_parameter: float
+    """Size of a stored weight [B]."""
+    bytes_per_second: float
+    """Memory bandwidth of one accelerator [B/s]."""
+    flops_per_second: float = np.inf
+    """Arithmetic rate of one accelerator [FLOP/s]."""
+    network: ToyNetwork = ToyNetwork()
+    """Number of all-reduces per layer, and latency of an all-reduce; by default the network of the published study."""
 
 
-def toy_latency(
-    parameters: ArrayLike,
-    layers: ArrayLike,
-    accelerators: ArrayLike,
-    batch: ArrayLike,
-    *,
-    bytes_per_parameter: float,
-    bytes_per_second: float,
-    flops_per_second: float,
-    network: ToyNetwork = _STUDY,
-) -> Array:
+def toy_latency(model: ToyModel, accelerators: ArrayLike, batch: ArrayLike) -> Array:
     """Time per token of a tensor-parallel instance on a network of infinite bandwidth.
 
     Parameters
     ----------
-    parameters, layers : array_like, shape (...)
-        Number of parameters [1] and of layers [1] of a dense model.
+    model : ToyModel
+        Model, accelerator and network.
     accelerators : array_like, shape (...)
         Number of accelerators N in the instance [1]; fractions are allowed. For N below 1, the network takes no time.
     batch : array_like, shape (...)
         Number of requests that are decoded together (batch) [1].
-    bytes_per_parameter : float
-        Size of a stored weight [B].
-    bytes_per_second, flops_per_second : float
-        Memory bandwidth [B/s] and arithmetic rate [FLOP/s] of one accelerator.
-    network : ToyNetwork
-        Number of all-reduces per layer [1], and latency of an all-reduce [s].
 
     Returns
     -------
@@ -204,39 +201,24 @@ def toy_latency(
     -----
     Eqs. (3), (5) and (8) of Erdil (2025). An all-reduce over N accelerators crosses 2 (sqrt(N) - 1) hops.
     """
+    parameters, layers, *rates, network = model
     size = np.asarray(accelerators, dtype=float)
     reduction = 2.0 * network.hop_seconds * np.maximum(np.sqrt(size) - 1.0, 0.0) + network.base_seconds
-    device = single_device_latency(parameters, batch, bytes_per_parameter, bytes_per_second, flops_per_second)
+    device = single_device_latency(parameters, batch, *rates)
     return np.asarray(np.multiply(layers, network.reductions) * reduction + device / size)
 
 
-def toy_accelerator_seconds(
-    parameters: ArrayLike,
-    layers: ArrayLike,
-    accelerators: ArrayLike,
-    batch: ArrayLike,
-    *,
-    bytes_per_parameter: float,
-    bytes_per_second: float,
-    flops_per_second: float,
-    network: ToyNetwork = _STUDY,
-) -> Array:
+def toy_accelerator_seconds(model: ToyModel, accelerators: ArrayLike, batch: ArrayLike) -> Array:
     """Accelerator time per token, for the instance of :func:`toy_latency`.
 
     Parameters
     ----------
-    parameters, layers : array_like, shape (...)
-        Number of parameters [1] and of layers [1] of a dense model.
+    model : ToyModel
+        Model, accelerator and network.
     accelerators : array_like, shape (...)
         Number of accelerators N in the instance [1].
     batch : array_like, shape (...)
         Number of requests that are decoded together (batch) [1].
-    bytes_per_parameter : float
-        Size of a stored weight [B].
-    bytes_per_second, flops_per_second : float
-        Memory bandwidth [B/s] and arithmetic rate [FLOP/s] of one accelerator.
-    network : ToyNetwork
-        Number of all-reduces per layer [1], and latency of an all-reduce [s].
 
     Returns
     -------
@@ -251,46 +233,21 @@ def toy_accelerator_seconds(
 
     Examples
     --------
-    >>> rates = {"bytes_per_parameter": 2.0, "bytes_per_second": 3.3e12, "flops_per_second": 1e15}
-    >>> toy_accelerator_seconds(70.55e9, 80, [1, 16], 64, **rates).round(5)
+    >>> toy_accelerator_seconds(ToyModel(70.55e9, 80, 2.0, 3.3e12, 1e15), [1, 16], 64).round(5)
     array([0.00067, 0.00115])
     """
-    step = toy_latency(
-        parameters,
-        layers,
-        accelerators,
-        batch,
-        bytes_per_parameter=bytes_per_parameter,
-        bytes_per_second=bytes_per_second,
-        flops_per_second=flops_per_second,
-        network=network,
-    )
-    return np.asarray(np.divide(accelerators, batch) * step)
+    return np.asarray(np.divide(accelerators, batch) * toy_latency(model, accelerators, batch))
 
 
-def toy_critical_latency(
-    parameters: ArrayLike,
-    layers: ArrayLike,
-    accelerators: ArrayLike,
-    *,
-    bytes_per_parameter: float,
-    bytes_per_second: float,
-    network: ToyNetwork = _STUDY,
-) -> Array:
+def toy_critical_latency(model: ToyModel, accelerators: ArrayLike) -> Array:
     """Time per token in the toy model (:func:`toy_latency`) at batches up to the critical batch.
 
     Parameters
     ----------
-    parameters, layers : array_like, shape (...)
-        Number of parameters [1] and of layers [1] of a dense model.
+    model : ToyModel
+        Model, accelerator and network.
     accelerators : array_like, shape (...)
         Number of accelerators N in the instance [1].
-    bytes_per_parameter : float
-        Size of a stored weight [B].
-    bytes_per_second : float
-        Memory bandwidth of one accelerator [B/s].
-    network : ToyNetwork
-        Number of all-reduces per layer [1], and latency of an all-reduce [s].
 
     Returns
     -------
@@ -304,19 +261,10 @@ def toy_critical_latency(
 
     Examples
     --------
-    >>> float(toy_critical_latency(70.55e9, 80, 26, bytes_per_parameter=2, bytes_per_second=3.3e12).round(5))
+    >>> float(toy_critical_latency(ToyModel(70.55e9, 80, 2, 3.3e12), 26).round(5))
     0.00427
     """
-    return toy_latency(
-        parameters,
-        layers,
-        accelerators,
-        0.0,
-        bytes_per_parameter=bytes_per_parameter,
-        bytes_per_second=bytes_per_second,
-        flops_per_second=np.inf,
-        network=network,
-    )
+    return toy_latency(model, accelerators, 0.0)
 
 
 class ToyOptimum(NamedTuple):
@@ -328,29 +276,13 @@ class ToyOptimum(NamedTuple):
     """Latency [s]."""
 
 
-def toy_minimum_latency(
-    parameters: ArrayLike,
-    layers: ArrayLike,
-    *,
-    bytes_per_parameter: float,
-    bytes_per_second: float,
-    reductions: float = 4.0,
-    hop_seconds: float = 1e-6,
-) -> ToyOptimum:
+def toy_minimum_latency(model: ToyModel) -> ToyOptimum:
     """Lowest time per token in the toy model (:func:`toy_latency`) over all instance sizes, from the exact solution.
 
     Parameters
     ----------
-    parameters, layers : array_like, shape (...)
-        Number of parameters [1], including all experts, and number of layers [1].
-    bytes_per_parameter : float
-        Size of a stored weight [B].
-    bytes_per_second : float
-        Memory bandwidth of one accelerator [B/s].
-    reductions : float
-        Number of all-reduces per layer [1].
-    hop_seconds : float
-        Latency between neighbors [s].
+    model : ToyModel
+        Model, accelerator and network; the time of an all-reduce has no constant part.
 
     Returns
     -------
@@ -363,15 +295,20 @@ def toy_minimum_latency(
 
     Examples
     --------
-    >>> best = toy_minimum_latency(70.55e9, 80, bytes_per_parameter=2, bytes_per_second=3.3e12)
+    >>> best = toy_minimum_latency(ToyModel(70.55e9, 80, bytes_per_parameter=2, bytes_per_second=3.3e12))
     >>> round(1 / float(best.seconds)), round(float(best.accelerators))
     (234, 26)
     """
-    read = np.multiply(parameters, bytes_per_parameter) / bytes_per_second
-    hops = np.multiply(layers, reductions) * hop_seconds
+    read, hops = _read_and_hop_seconds(model)
     size = np.maximum(read / hops, 1.0) ** (2.0 / 3.0)
     spread = 3.0 * hops ** (2.0 / 3.0) * read ** (1.0 / 3.0) - 2.0 * hops
     return ToyOptimum(size, np.where(size > 1.0, spread, read))
+
+
+def _read_and_hop_seconds(model: ToyModel) -> tuple[Array, Array]:
+    """Time to read all weights on one accelerator, and time of one hop in all all-reduces of a token [s]."""
+    read = np.multiply(model.parameters, model.bytes_per_parameter) / model.bytes_per_second
+    return read, np.multiply(model.layers, model.network.reductions) * model.network.hop_seconds
 
 
 class FastestCost(NamedTuple):
@@ -388,30 +325,13 @@ class FastestCost(NamedTuple):
     """
 
 
-def toy_cost_at_minimum_latency(
-    parameters: ArrayLike,
-    layers: ArrayLike,
-    *,
-    bytes_per_parameter: float,
-    bytes_per_second: float,
-    flops_per_second: float,
-    reductions: float = 4.0,
-    hop_seconds: float = 1e-6,
-) -> FastestCost:
+def toy_cost_at_minimum_latency(model: ToyModel) -> FastestCost:
     """Accelerator time per token at the minimum latency (:func:`toy_minimum_latency`).
 
     Parameters
     ----------
-    parameters, layers : array_like, shape (...)
-        Number of parameters [1] and of layers [1] of a dense model.
-    bytes_per_parameter : float
-        Size of a stored weight [B].
-    bytes_per_second, flops_per_second : float
-        Memory bandwidth [B/s] and arithmetic rate [FLOP/s] of one accelerator.
-    reductions : float
-        Number of all-reduces per layer [1].
-    hop_seconds : float
-        Latency between neighbors [s].
+    model : ToyModel
+        Model, accelerator and network.
 
     Returns
     -------
@@ -425,48 +345,24 @@ def toy_cost_at_minimum_latency(
 
     Examples
     --------
-    >>> rates = {"bytes_per_parameter": 2, "bytes_per_second": 3.3e12, "flops_per_second": 1e15}
-    >>> cost = toy_cost_at_minimum_latency(70.55e9, 80, **rates)
+    >>> cost = toy_cost_at_minimum_latency(ToyModel(70.55e9, 80, 2, 3.3e12, 1e15))
     >>> [round(1e6 * float(seconds)) for seconds in cost], round(float(cost.exact) / (2 * 70.55e9 / 1e15), 2)
     ([368, 423, 423], 2.61)
     """
-    best = toy_minimum_latency(
-        parameters,
-        layers,
-        bytes_per_parameter=bytes_per_parameter,
-        bytes_per_second=bytes_per_second,
-        reductions=reductions,
-        hop_seconds=hop_seconds,
-    )
-    batch = critical_batch(bytes_per_parameter, bytes_per_second, flops_per_second)
-    reads = 3.0 * np.multiply(parameters, bytes_per_parameter) / (bytes_per_second * batch)
-    arithmetic = 6.0 * np.asarray(parameters, dtype=float) / flops_per_second
+    best = toy_minimum_latency(model)
+    batch = critical_batch(model.bytes_per_parameter, model.bytes_per_second, model.flops_per_second)
+    reads = 3.0 * np.multiply(model.parameters, model.bytes_per_parameter) / (model.bytes_per_second * batch)
+    arithmetic = 6.0 * np.asarray(model.parameters, dtype=float) / model.flops_per_second
     return FastestCost(best.accelerators / batch * best.seconds, np.asarray(reads), arithmetic)
 
 
-def toy_asymptotic_latency(
-    parameters: ArrayLike,
-    layers: ArrayLike,
-    *,
-    bytes_per_parameter: float,
-    bytes_per_second: float,
-    reductions: float = 4.0,
-    hop_seconds: float = 1e-6,
-) -> Array:
+def toy_asymptotic_latency(model: ToyModel) -> Array:
     """Lowest time per token in the toy model, in the limit of large instances.
 
     Parameters
     ----------
-    parameters, layers : array_like, shape (...)
-        Number of parameters [1], including all experts, and number of layers [1].
-    bytes_per_parameter : float
-        Size of a stored weight [B].
-    bytes_per_second : float
-        Memory bandwidth of one accelerator [B/s].
-    reductions : float
-        Number of all-reduces per layer [1].
-    hop_seconds : float
-        Latency between neighbors [s].
+    model : ToyModel
+        Model, accelerator and network; the time of an all-reduce has no constant part.
 
     Returns
     -------
@@ -480,11 +376,10 @@ def toy_asymptotic_latency(
 
     Examples
     --------
-    >>> round(1 / float(toy_asymptotic_latency(70.55e9, 80, bytes_per_parameter=2, bytes_per_second=3.3e12)))
+    >>> round(1 / float(toy_asymptotic_latency(ToyModel(70.55e9, 80, bytes_per_parameter=2, bytes_per_second=3.3e12))))
     204
     """
-    read = np.multiply(parameters, bytes_per_parameter) / bytes_per_second
-    hops = np.multiply(layers, reductions) * hop_seconds
+    read, hops = _read_and_hop_seconds(model)
     return np.asarray(3.0 * hops ** (2.0 / 3.0) * read ** (1.0 / 3.0))
 
 

@@ -9,12 +9,14 @@ for a single replica, use :mod:`inference_econ.formulas.prefix_cache` with the r
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.errors import InputError
 from inference_econ.formulas import prefix_cache
+from inference_econ.formulas.prefix_cache import ConversationShape
 from inference_econ.formulas.special import gamma_shares
 
 #: Maximum number of doublings and halvings in the search for a lifetime [1].
@@ -23,30 +25,17 @@ _STEPS = 200
 _MOST_TURNS = 10_000
 
 
-def scattered_turns(
-    count: float,
-    user_tokens: float,
-    answer_tokens: float,
-    replicas: int,
-    *,
-    lifetime_seconds: float,
-    think_seconds: float,
-    system_tokens: float = 0.0,
-) -> prefix_cache.Turns:
+def scattered_turns(conversation: ConversationShape, replicas: int, lifetime_seconds: float) -> prefix_cache.Turns:
     """Mean prompt and cached tokens per request (turn) of a conversation, if turns go to random replicas.
 
     Parameters
     ----------
-    count : float
-        Number n of turns in a conversation, an integer [1].
-    user_tokens, answer_tokens, system_tokens : float
-        See :func:`inference_econ.formulas.prefix_cache.turns` [tokens].
+    conversation : ConversationShape
+        Turns of the conversation; their number is an integer.
     replicas : int
         Number of replicas R [1].
     lifetime_seconds : float
         Lifetime L of an unused entry in the cache [s]; may be ``inf``.
-    think_seconds : float
-        Mean time Z between an answer and the next question [s]; the time is exponentially distributed.
 
     Returns
     -------
@@ -56,7 +45,7 @@ def scattered_turns(
     Raises
     ------
     InputError
-        If ``count`` or ``replicas`` is not a positive integer, or another value is out of range.
+        If the number of turns or ``replicas`` is not a positive integer, or another value is out of range.
 
     Notes
     -----
@@ -70,39 +59,31 @@ def scattered_turns(
     --------
     Conversations of four turns on two replicas; the lifetime is unlimited:
 
-    >>> found = scattered_turns(4, 100, 400, 2, lifetime_seconds=float("inf"), think_seconds=60)
+    >>> found = scattered_turns(ConversationShape(4, 100, 400), 2, lifetime_seconds=float("inf"))
     >>> float(found.repeated), float(found.cached)
     (750.0, 484.375)
     """
-    number, _ = _whole(count, replicas)
-    mean = prefix_cache.turns(number, user_tokens, answer_tokens, system_tokens=system_tokens)
+    number, user, answer, system, think = _whole(conversation, replicas)
+    mean = prefix_cache.turns(conversation)
     ago = np.arange(1.0, number)
     last = (1.0 - 1.0 / replicas) ** (ago - 1.0) / replicas
     left = (number - ago) * (number - ago + 1.0) / 2.0
-    kept = _pauses_shorter(number, lifetime_seconds, think_seconds)
-    cached = (user_tokens + answer_tokens) / number * float((last * kept * left).sum())
-    return mean._replace(cached=np.asarray(system_tokens + cached))
+    kept = _pauses_shorter(number, lifetime_seconds, think)
+    cached = (user + answer) / number * float((last * kept * left).sum())
+    return mean._replace(cached=np.asarray(system + cached))
 
 
 def scattered_tokens(
-    requests_per_second: float,
-    count: float,
-    user_tokens: float,
-    answer_tokens: float,
-    replicas: int,
-    *,
-    lifetime_seconds: float,
-    think_seconds: float,
-    system_tokens: float = 0.0,
+    conversation: ConversationShape, requests_per_second: float, replicas: int, lifetime_seconds: float
 ) -> float:
     """Mean number of cached tokens between two uses on one replica, if turns go to random replicas.
 
     Parameters
     ----------
+    conversation, replicas, lifetime_seconds
+        See :func:`scattered_turns`.
     requests_per_second : float
         Rate of turns at the replica [1/s].
-    count, user_tokens, answer_tokens, replicas, lifetime_seconds, think_seconds, system_tokens : float
-        See :func:`scattered_turns` [1], [tokens] and [s].
 
     Returns
     -------
@@ -123,39 +104,31 @@ def scattered_tokens(
 
     Examples
     --------
-    >>> tokens = scattered_tokens(2, 3, 100, 400, 1, lifetime_seconds=60, think_seconds=60)
+    >>> tokens = scattered_tokens(ConversationShape(3, 100, 400), 2, 1, lifetime_seconds=60)
     >>> round(tokens, 1)
     97927.2
     """
-    number, _ = _whole(count, replicas)
+    number, user, answer, system, think = _whole(conversation, replicas)
     turn, elsewhere = np.arange(1.0, number + 1.0), 1.0 - 1.0 / replicas
-    pauses = think_seconds * np.cumsum(_pauses_shorter(number, lifetime_seconds, think_seconds))
+    pauses = think * np.cumsum(_pauses_shorter(number, lifetime_seconds, think))
     back = elsewhere ** np.arange(number - 1.0) / replicas
     # After turn j, n - j turns of the conversation follow.
     waits = np.concatenate([[0.0], np.cumsum(back * pauses)])[::-1] + elsewhere ** (number - turn) * lifetime_seconds
     waiting = float((turn * waits).sum()) / number
-    return system_tokens + requests_per_second * (user_tokens + answer_tokens) * waiting
+    return system + requests_per_second * (user + answer) * waiting
 
 
 def scattered_lifetime(
-    tokens: float,
-    requests_per_second: float,
-    count: float,
-    user_tokens: float,
-    answer_tokens: float,
-    replicas: int,
-    *,
-    think_seconds: float,
-    system_tokens: float = 0.0,
+    conversation: ConversationShape, requests_per_second: float, replicas: int, tokens: float
 ) -> float:
     """Lifetime of unused entries in an LRU cache of limited size, if turns go to random replicas.
 
     Parameters
     ----------
+    conversation, requests_per_second, replicas
+        See :func:`scattered_tokens`.
     tokens : float
         Size of the replica's cache [tokens].
-    requests_per_second, count, user_tokens, answer_tokens, replicas, think_seconds, system_tokens : float
-        See :func:`scattered_tokens` [1/s], [1], [tokens] and [s].
 
     Returns
     -------
@@ -175,20 +148,15 @@ def scattered_lifetime(
 
     Examples
     --------
-    >>> round(scattered_lifetime(97927.2, 2, 3, 100, 400, 1, think_seconds=60), 2)
+    >>> round(scattered_lifetime(ConversationShape(3, 100, 400), 2, 1, 97927.2), 2)
     60.0
     """
-
-    def stored(lifetime: float) -> float:
-        return scattered_tokens(
-            requests_per_second, count, user_tokens, answer_tokens, replicas,
-            lifetime_seconds=lifetime, think_seconds=think_seconds, system_tokens=system_tokens,
-        )  # fmt: skip
-
+    stored = partial(scattered_tokens, conversation, requests_per_second, replicas)
     if tokens <= stored(0.0):
         return 0.0
     # Tokens of a conversation's last turn stay for the full lifetime.
-    low, high = 0.0, (tokens - system_tokens) / (requests_per_second * (user_tokens + answer_tokens))
+    _, user, answer, system, _ = _whole(conversation, replicas)
+    low, high = 0.0, (tokens - system) / (requests_per_second * (user + answer))
     for _ in range(_STEPS):
         middle = (low + high) / 2.0
         low, high = (middle, high) if stored(middle) <= tokens else (low, middle)
@@ -202,11 +170,13 @@ def _pauses_shorter(number: int, lifetime_seconds: float, think_seconds: float) 
     return gamma_shares(np.arange(1.0, number), np.asarray(lifetime_seconds / think_seconds))
 
 
-def _whole(count: float, replicas: float) -> tuple[int, int]:
-    """Check that the numbers of turns and replicas are integers in range, and convert them to ``int``."""
+def _whole(conversation: ConversationShape, replicas: float) -> tuple[int, float, float, float, float]:
+    """Fields of a conversation as numbers; the numbers of turns and replicas must be integers in range."""
+    count, *others = (float(np.asarray(value)) for value in conversation)
     for name, value in (("turns", count), ("replicas", replicas)):
         if not (value >= 1 and float(value).is_integer()):
             raise InputError(f"{name} must be an integer >= 1 with several replicas, got {value:g}")
     if count > _MOST_TURNS:
         raise InputError(f"turns must be at most {_MOST_TURNS:,} before several replicas, got {count:g}")
-    return int(count), int(replicas)
+    user, answer, system, think = others
+    return int(count), user, answer, system, think

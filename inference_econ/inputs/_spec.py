@@ -192,11 +192,9 @@ class Spec(BaseModel, metaclass=_Readable):
         unknown = [str(detail["loc"][0]) for detail in top]
         if len(unknown) >= max(_STRANGE, len(document.data) // 2 + 1) and not cls.moved.keys() & unknown:
             return SpecError(
-                [
-                    f"{document.where(())}: another kind of file is needed here: {len(unknown)} of its "
-                    f"{len(document.data)} keys are unknown ({', '.join(unknown[:_STRANGE])}, ...); "
-                    f"allowed: {', '.join(sorted(cls.model_fields))}"
-                ]
+                f"{document.where(())}: another kind of file is needed here: {len(unknown)} of its "
+                f"{len(document.data)} keys are unknown ({', '.join(unknown[:_STRANGE])}, ...); "
+                f"allowed: {', '.join(sorted(cls.model_fields))}"
             )
         errors = [*details, *cls._behind_kinds(document, details)]
         mistakes = {
@@ -212,7 +210,7 @@ class Spec(BaseModel, metaclass=_Readable):
             mistakes = {}  # the same mistake, without a line
         for location, problem in unsourced:
             mistakes.setdefault(location, f"{document.where(location)}: {problem}")
-        return SpecError(sorted(set(mistakes.values()), key=by_line))
+        return SpecError(*sorted(set(mistakes.values()), key=by_line))
 
     @classmethod
     def _behind_kinds(cls, document: Document, details: Sequence[ErrorDetails]) -> Iterator[ErrorDetails]:

@@ -7,16 +7,18 @@ rejects duplicate keys, aliases and deep nesting. A small file can therefore not
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, cast
 
 from inference_econ.errors import InputError, SpecError
-from inference_econ.inputs.scope import read_text
+from inference_econ.inputs.places import read_text
 from inference_econ.inputs.units import integer, list_index, shortened
 
 #: Path of a value inside a document: mapping keys and list indices.
@@ -70,7 +72,7 @@ def read_yaml(path: Path) -> Document:
     try:
         text = read_text(path, _MAX_BYTES)
     except UnicodeDecodeError as error:
-        raise SpecError([f"{origin}:1: not a text file in UTF-8 ({error.reason})"]) from error
+        raise SpecError(f"{origin}:1: not a text file in UTF-8 ({error.reason})") from error
     return parse(text, origin)
 
 
@@ -96,12 +98,12 @@ def _parsed(text: str, origin: str) -> Document:
             mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
             line = mark.line + 1 if mark is not None else 1
             problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
-            raise SpecError([f"{origin}:{line}: not valid YAML: {problem}"]) from error
+            raise SpecError(f"{origin}:{line}: not valid YAML: {problem}") from error
     if builder.mistakes:
-        raise SpecError(builder.mistakes)
+        raise SpecError(*builder.mistakes)
     if not isinstance(builder.root, dict):
         kind = type(builder.root).__name__ if builder.root is not None else "nothing"
-        raise SpecError([f"{origin}:1: a mapping of field names to values is needed, found {kind}"])
+        raise SpecError(f"{origin}:1: a mapping of field names to values is needed, found {kind}")
     return Document(builder.root, origin, builder.lines)
 
 
@@ -192,7 +194,7 @@ class _Builder:
         return "{}:{}".format(*self._at(event))
 
     def _stop(self, event: Any, problem: str) -> NoReturn:
-        raise SpecError([*self.mistakes, f"{self._where(event)}: {problem}"])
+        raise SpecError(*self.mistakes, f"{self._where(event)}: {problem}")
 
 
 def scalar(text: str) -> Value:
@@ -360,3 +362,36 @@ def foreign_yaml(text: str, origin: str) -> object:
         mark = getattr(error, "problem_mark", None)
         line = "" if mark is None else f":{mark.line + 1}"
         raise InputError(f"{origin}{line}: not YAML: {getattr(error, 'problem', None) or error}") from error
+
+
+def csv_document(path: Path, key: str, value: Callable[[str, str], object]) -> Document:
+    """Read a table as a document that contains one list, with a mapping for each row; blank cells are omitted.
+
+    Parameters
+    ----------
+    path : path
+        CSV in UTF-8 whose first line has the column names.
+    key : str
+        Name of the list in the document and in messages.
+    value : callable
+        Function that converts the text of a cell, given its column name.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read.
+    SpecError
+        If the file is not CSV in UTF-8, or a row does not have one cell per column.
+    """
+    try:
+        reader = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
+        rows, lines = [], {}
+        for number, cells in enumerate(reader):
+            lines[key, number] = (str(path), reader.line_num)
+            if None in cells or None in cells.values():
+                raise SpecError(f"{path}:{reader.line_num}: {len(reader.fieldnames or ())} cells are needed")
+            rows.append({name: value(name, text.strip()) for name, text in cells.items() if text.strip()})
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise SpecError(f"{path}: not a CSV file in UTF-8 ({error})") from error
+    data = cast("dict[str, Value]", {key: rows})
+    return Document(data, str(path), cast("dict[Location, tuple[str, int]]", lines))

@@ -18,18 +18,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from inference_econ.errors import InputError, UnknownNameError, of_option
+from inference_econ.inputs.options import parsed_value
 from inference_econ.inputs.places import Kind as Kind
 from inference_econ.inputs.places import Meaning as Meaning
 from inference_econ.inputs.places import Part as Part
 from inference_econ.inputs.places import files as files
+from inference_econ.inputs.places import files_allowed as files_allowed
 from inference_econ.inputs.places import folder as folder
+from inference_econ.inputs.places import is_uncopied, text_of
 from inference_econ.inputs.places import names as names
+from inference_econ.inputs.places import names_only as names_only
 from inference_econ.inputs.places import part_names as part_names
-from inference_econ.inputs.scope import files_allowed as files_allowed
-from inference_econ.inputs.scope import is_uncopied, text_of
-from inference_econ.inputs.scope import names_only as names_only
-from inference_econ.inputs.scope import uncopied as uncopied
-from inference_econ.inputs.what_if import parsed_value
+from inference_econ.inputs.places import uncopied as uncopied
 
 if TYPE_CHECKING:
     from inference_econ.inputs._spec import Spec

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple, cast
+from typing import Literal, NamedTuple
 
 from inference_econ.errors import InputError
+from inference_econ.inputs.options import rows
 from inference_econ.inputs.units import integer
 
 
@@ -56,18 +56,17 @@ class Format(NamedTuple):
 #:   embeddings (its tools/quantize/README.md; Q4_K_M has 4.887 and 4.912 at 70B and 405B). Q6_K and Q8_0 are blocks
 #:   of 256 and 32 elements in 210 and 34 bytes (gguf-py, GGML_QUANT_SIZES).
 #: - mlx_4bit, mlx_8bit: a 16-bit scale and a bias per 64 elements (mlx_lm 0.32.2, quantize_model: affine).
-with Path(__file__).with_name("formats.csv").open(encoding="utf-8", newline="") as _table:
-    FORMATS: Mapping[str, Format] = {
-        row["format"]: Format(
-            kind=cast("Literal['float', 'int', 'file']", row["kind"]),
-            bits=float(row["bits"]),
-            scale_bits=float(row["scale_bits"] or 0),
-            group=tuple(map(int, filter(None, row["group"].split("x")))),
-            units=tuple(row["units"].split()),
-            bare=row["bare"],
-        )
-        for row in csv.DictReader(_table)
-    }
+FORMATS: Mapping[str, Format] = {
+    row["format"]: Format(
+        kind=row["kind"],
+        bits=float(row["bits"]),
+        scale_bits=float(row["scale_bits"] or 0),
+        group=tuple(map(int, filter(None, row["group"].split("x")))),
+        units=tuple(row["units"].split()),
+        bare=row["bare"],
+    )
+    for row in rows(Path(__file__).with_name("formats.csv"))
+}
 #: Pattern of format names with a block or group size: ``fp8_block_64x64`` (32-bit scales), ``int4_g64``,
 #: ``mxfp8_32x32`` (8-bit power-of-two scales).
 SIZED = re.compile(r"(fp8_block|mxfp8)_([1-9]\d{0,3})x([1-9]\d{0,3})|(int4|int8)_g([1-9]\d{0,3})")

@@ -11,6 +11,7 @@ from pydantic import Field
 from inference_econ.errors import InputError
 from inference_econ.inputs._spec import BytesPerSecond, Count, Fraction, Memory, Seconds, SourcedSpec, Spec, Watts
 from inference_econ.inputs.hardware import HardwareSpec
+from inference_econ.inputs.options import rows
 from inference_econ.inputs.places import folder
 
 #: Name of GPU memory in lists of memory tiers.
@@ -158,13 +159,8 @@ class Grid(NamedTuple):
 @cache
 def grids() -> dict[str, Grid]:
     """All known grids by name."""
-    import csv
-
-    with (folder("scenarios") / "measured" / "grids.csv").open(encoding="utf-8", newline="") as file:
-        return {
-            row["name"]: Grid(row["name"], float(row["grams_per_kwh"]), row["year"], row["source"])
-            for row in csv.DictReader(file)
-        }
+    table = rows(folder("scenarios") / "measured" / "grids.csv")
+    return {row["name"]: Grid(row["name"], float(row["grams_per_kwh"]), row["year"], row["source"]) for row in table}
 
 
 def grid(text: str) -> Grid:

@@ -11,17 +11,7 @@ from pydantic import Field
 from pydantic_core import PydanticCustomError
 
 from inference_econ.errors import InputError
-from inference_econ.inputs._spec import (
-    Bytes,
-    Count,
-    Dtype,
-    Formats,
-    Fraction,
-    Names,
-    SourcedSpec,
-    Spec,
-    _plain_base,
-)
+from inference_econ.inputs._spec import Bytes, Count, Dtype, Formats, Fraction, Names, SourcedSpec, Spec, _plain_base
 from inference_econ.inputs._yaml import Location
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, family
 from inference_econ.inputs.layers import MixerKind

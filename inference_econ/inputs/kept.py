@@ -22,9 +22,8 @@ from typing import Any, TypeVar
 
 from pydantic import VERSION, BaseModel
 
-from inference_econ.inputs.places import folder, is_shipped, user_folder
+from inference_econ.inputs.places import folder, is_shipped, is_uncopied, user_folder
 from inference_econ.inputs.plugins import folders
-from inference_econ.inputs.scope import is_uncopied
 
 SpecT = TypeVar("SpecT", bound=BaseModel)
 
@@ -32,7 +31,7 @@ SpecT = TypeVar("SpecT", bound=BaseModel)
 def kept(cls: type[SpecT], path: Path, read: Callable[[], SpecT]) -> SpecT:
     """Return a catalog entry from the disk cache, or else read the entry and store it in the cache.
 
-    User files are always read. All files are read if the call is outside :func:`inference_econ.inputs.scope.uncopied`.
+    User files are always read. All files are read if the call is outside :func:`inference_econ.inputs.places.uncopied`.
     A cache folder that cannot be written, an outdated entry, or a damaged entry raises no error.
 
     Parameters

@@ -20,7 +20,7 @@ from pydantic import Field
 from inference_econ.errors import UnknownNameError
 from inference_econ.inputs._spec import Spec
 from inference_econ.inputs.dtype import FORMATS, OF_FILES, family
-from inference_econ.inputs.models.repository import is_repository
+from inference_econ.inputs.models.model import is_repository
 from inference_econ.inputs.places import Kind, Meaning, files, folder, names
 
 #: Suffixes of model names that have no effect on the architecture.

@@ -14,10 +14,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from inference_econ.errors import InputError, SpecError, UnknownNameError
-from inference_econ.inputs import _yaml, csv_table, name_matching
+from inference_econ.inputs import _yaml, name_matching
 from inference_econ.inputs._spec import Date, Spec
-from inference_econ.inputs.places import user_folder
-from inference_econ.inputs.scope import files_allowed, read_text
+from inference_econ.inputs.places import files_allowed, read_text, user_folder
 
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Text = Annotated[str, Field(min_length=1)]
@@ -71,7 +70,7 @@ def read_offers(path: Path) -> tuple[Offer, ...]:
     SpecError
         The message lists every mistake with its line.
     """
-    table = csv_table.document(path, "offers", lambda column, text: _yaml.scalar(text) if column in _NUMBERS else text)
+    table = _yaml.csv_document(path, "offers", lambda column, text: _yaml.scalar(text) if column in _NUMBERS else text)
     return _Offers.from_document(table).offers
 
 
@@ -176,7 +175,7 @@ def read_snapshot(path: Path | str, date: str | None = None) -> tuple[Offer, ...
         except SpecError as error:
             mistakes += error.mistakes
     if mistakes:
-        raise SpecError(mistakes)
+        raise SpecError(*mistakes)
     if not offers:
         raise InputError(f"{file}: no price in it; {_FORMS}")
     return tuple(offers)

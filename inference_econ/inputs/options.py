@@ -7,18 +7,44 @@ are declared with the command.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from inference_econ.inputs import defaults
+from inference_econ.errors import InputError
 
+if TYPE_CHECKING:
+    from inference_econ.inputs._yaml import Value
+
+
+#: Input and output length of requests [tokens].
+DEFAULT_ISL, DEFAULT_OSL = 2000, 500
+#: Mean context of a decode step for requests of the default lengths [tokens].
+MEAN_CONTEXT = DEFAULT_ISL + DEFAULT_OSL / 2
+#: Speed per user at which tokens are priced by default. It is used if there is no TPOT SLO, and no offers of the model
+#: are known. The value is an assumption of this project [tokens/s].
+USUAL_TOKENS_PER_SECOND = 20.0
+#: Think time between a response and the next request of the user; assumed, as in the workload ``chat`` [s].
+THINK_SECONDS = 60
+#: Current names of arrangements of prefill and decode, by their old names, which are accepted until version 0.3.0.
+OLD_ARRANGEMENTS = {"together": "aggregated", "apart": "disaggregated"}
+#: Names of the constants that the command ``calibrate`` fits by default.
+USUAL_CONSTANTS = (
+    *("chip.math_efficiency", "experts.math_efficiency", "chip.hbm_efficiency", "experts.hbm_efficiency"),
+    *("host.graph_launch", "host.step_overhead"),
+)
+#: Maximum number of deployments in a fit. If more are measured, deployments at equal distances in the list are used
+#: [1].
+MOST_DEPLOYMENTS = 150
 #: Values for the names in braces that the texts of the tables contain.
 _DEFAULTS: Mapping[str, object] = {
-    **{name: getattr(defaults, name) for name in ("DEFAULT_ISL", "DEFAULT_OSL", "MOST_DEPLOYMENTS", "THINK_SECONDS")},
-    "MEAN_CONTEXT": f"{defaults.MEAN_CONTEXT:g}",
-    "USUAL_CONSTANTS": ",".join(defaults.USUAL_CONSTANTS),
+    "DEFAULT_ISL": DEFAULT_ISL,
+    "DEFAULT_OSL": DEFAULT_OSL,
+    "MEAN_CONTEXT": f"{MEAN_CONTEXT:g}",
+    "MOST_DEPLOYMENTS": MOST_DEPLOYMENTS,
+    "THINK_SECONDS": THINK_SECONDS,
+    "USUAL_CONSTANTS": ",".join(USUAL_CONSTANTS),
 }
 #: Columns of the tables that contain "yes" or are empty.
 _BOOLEANS = ("shown", "number", "repeat", "required")
@@ -85,3 +111,76 @@ def request_name(spelled: str) -> str:
 def counted_by(counted: Literal["services", "decode_steps"]) -> tuple[str, ...]:
     """Names of the options that are valid only for services, or only for decode steps."""
     return tuple(option.name for option in OPTIONS.values() if option.counted == counted)
+
+
+#: Specifications whose fields can be changed.
+SPECIFICATIONS = ("model", "hardware", "assumptions")
+
+
+def split_changes(changes: Iterable[str]) -> Mapping[str, list[str]]:
+    """Group changes of fields by specification: model, hardware or assumptions.
+
+    Parameters
+    ----------
+    changes : str or iterable of str
+        ``hardware.FIELD=VALUE``, ``model.FIELD=VALUE`` or ``assumptions.FIELD=VALUE``.
+
+    Returns
+    -------
+    mapping of str to list of str
+        ``FIELD=VALUE`` for each of :data:`SPECIFICATIONS`.
+
+    Raises
+    ------
+    InputError
+        If a change names no specification.
+
+    Examples
+    --------
+    >>> split_changes(["hardware.watts=700 W", "model.kv=fp8"])
+    {'model': ['kv=fp8'], 'hardware': ['watts=700 W'], 'assumptions': []}
+    """
+    sorted_changes: dict[str, list[str]] = {name: [] for name in SPECIFICATIONS}
+    for change in [changes] if isinstance(changes, str) else changes:
+        specification, dot, rest = change.partition(".")
+        if specification not in sorted_changes or not dot:
+            raise InputError(
+                f"--set {change!r}: write hardware.FIELD=VALUE, model.FIELD=VALUE or assumptions.FIELD=VALUE",
+                option="set",
+            )
+        sorted_changes[specification].append(rest)
+    return sorted_changes
+
+
+def checked_changes(changes: Iterable[str]) -> tuple[str, ...]:
+    """Check changes of fields, and return them as scenarios store them; see :func:`split_changes` for errors."""
+    checked = tuple(changes)
+    split_changes(checked)
+    return checked
+
+
+def parsed_value(text: str, origin: str) -> Value:
+    """Convert the value in ``FIELD=VALUE`` by the rules of YAML files.
+
+    Parameters
+    ----------
+    text : str
+        Text after the equals sign: a scalar, or a list or mapping on one line.
+    origin : str
+        Name for messages.
+
+    Raises
+    ------
+    SpecError
+        If a list or mapping is not valid.
+
+    Examples
+    --------
+    >>> parsed_value("3 us", "--set"), parsed_value("[1, a]", "--set")
+    ('3 us', [1, 'a'])
+    """
+    from inference_econ.inputs import _yaml
+
+    if text.startswith(("[", "{")):
+        return _yaml.parse(f"value: {text}", origin).data["value"]
+    return _yaml.scalar(text)

@@ -13,7 +13,7 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import options
 from inference_econ.inputs._spec import Count, DollarsPerHour, Dtype, Seconds, Size, Spec, in_file
 from inference_econ.inputs._yaml import scalar
-from inference_econ.inputs.defaults import OLD_ARRANGEMENTS
+from inference_econ.inputs.options import OLD_ARRANGEMENTS
 from inference_econ.inputs.prices import checked, in_words
 from inference_econ.inputs.workload import percentiles
 from inference_econ.inputs.workload.traffic import Mix, Tokens, check_lengths

@@ -48,7 +48,7 @@ def laid_over(base: Document, variant: Document) -> Document:
         If the value of a model key in :data:`~inference_econ.inputs.models.sizes.SHORT_KEYS` is invalid.
     """
     if not isinstance(variant.data.get("name"), str):
-        raise SpecError([f"{variant.where(('extends',))}: a variant needs its own name; add 'name: ...'"])
+        raise SpecError(f"{variant.where(('extends',))}: a variant needs its own name; add 'name: ...'")
     short = {key: variant.data.pop(key) for key in sizes.SHORT_KEYS if key in variant.data and "blocks" in base.data}
     for key in _OWN:
         _forget(base.data, key)

@@ -88,7 +88,4 @@ def price_record(setup: Setup) -> dict[str, object] | None:
 def node_record(chip: HardwareSpec, dollars_per_accelerator_hour: float) -> dict[str, float | int | None]:
     """Hourly price of a node, and GPUs per node; both are None if the GPU file has no node size."""
     size = chip.rented_as[-1] if chip.rented_as else None
-    return {
-        "usd_per_node_hour": None if size is None else size * dollars_per_accelerator_hour,
-        "gpus_per_node": size,
-    }
+    return {"usd_per_node_hour": None if size is None else size * dollars_per_accelerator_hour, "gpus_per_node": size}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from inference_econ.errors import InputError, unsafe_character
 from inference_econ.inputs import read_text
-from inference_econ.inputs.defaults import OLD_ARRANGEMENTS
+from inference_econ.inputs.options import OLD_ARRANGEMENTS
 from inference_econ.records.plain import Frame, csv_text, flat_frame, frame_of, json_text
 
 if TYPE_CHECKING:

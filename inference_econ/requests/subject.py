@@ -377,19 +377,8 @@ def shared_settings(request: Request) -> dict[str, Any]:
     checked = replace(request, **{name: value and value[0] for name, value in lengths.items()})
     context_or_lengths(checked)
     decode_steps(checked)
-    apart = {
-        *WHAT_IFS,
-        *SHOWN,
-        *_PROPOSERS,
-        *_DETAILS,
-        "no_speculation",
-        "any_layout",
-        "aggregated",
-        "disaggregated",
-        "price",
-        "y",
-        "n_gpu_layers",
-    }
+    apart = {*WHAT_IFS, *SHOWN, *_PROPOSERS, *_DETAILS, "no_speculation", "any_layout", "price", "y", "n_gpu_layers"}
+    apart |= {"aggregated", "disaggregated"}
     apart |= set() if request.decode_only else {"decode_only"}
     if _proposer(request) is not None:
         named = (*_PROPOSERS, "draft_weights", "max_draft", "draft_length")

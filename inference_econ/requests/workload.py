@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from inference_econ import inputs
 from inference_econ.errors import InputError, of_option
 from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL
-from inference_econ.inputs.defaults import THINK_SECONDS
-from inference_econ.inputs.options import OPTIONS, SAID_BY_TRAFFIC, counted_by, request_name
+from inference_econ.inputs.options import OPTIONS, SAID_BY_TRAFFIC, THINK_SECONDS, counted_by, request_name
 from inference_econ.requests.request import Request, refuse, spelled
 
 if TYPE_CHECKING:
@@ -140,8 +139,7 @@ def usual_targets(request: Request) -> Targets | None:
     promises = targets(request)
     if request.any_speed and promises.given:
         raise InputError(
-            f"--any-speed means no SLO, which contradicts {promises.text}; remove one of them",
-            option="any_speed",
+            f"--any-speed means no SLO, which contradicts {promises.text}; remove one of them", option="any_speed"
         )
     return promises if request.any_speed or promises.given else None
 

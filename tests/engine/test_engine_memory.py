@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import components
 from inference_econ.engine import Setup, Speculation, memory, needed_memory
-from inference_econ.engine.cache import held_cache
+from inference_econ.engine.memory import held_cache
 from inference_econ.engine.speculation import head
 from inference_econ.errors import SpecError
 from inference_econ.inputs import ProposerName, catalog, divided, with_engine

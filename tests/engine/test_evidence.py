@@ -12,9 +12,7 @@ import inference_econ as ie
 from data.evidence import COLUMNS, FILE, counted, usable
 from inference_econ.answers.deployments.serving_options import recipes_to_try
 from inference_econ.engine import Plans, Setup, evidence_of
-from inference_econ.engine.evidence import Facts, bare_name, runs
-from inference_econ.engine.open_choices import for_engine
-from inference_econ.engine.posterior import PULL, opinions_of
+from inference_econ.engine.evidence import PULL, Facts, bare_name, for_engine, opinions_of, runs
 from inference_econ.engine.step import step_seconds
 from inference_econ.errors import NothingFitsError
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from inference_econ.answers.explain import explain
 from inference_econ.answers.layout_services import decode_frontier
 from inference_econ.engine import Pins, Plans, Setup, Space, evaluate, mean_context
-from inference_econ.engine.operators.mixture import Contexts, fullest_tokens
+from inference_econ.engine.operators.work import Contexts, fullest_tokens
 from inference_econ.errors import InputError
 from inference_econ.inputs import Traffic
 from tests.planned import plan_of

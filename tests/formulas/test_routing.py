@@ -10,8 +10,11 @@ import pytest
 
 from inference_econ.errors import InputError
 from inference_econ.formulas import prefix_cache, routing
+from inference_econ.formulas.prefix_cache import ConversationShape
 
 TURNS, USER, ANSWER, SYSTEM, THINK, RATE = 6, 100, 300, 500, 50.0, 10.0
+TALK = ConversationShape(TURNS, USER, ANSWER, think_seconds=THINK)
+WITH_SYSTEM = TALK._replace(system_tokens=SYSTEM)
 
 
 def play(replicas: int, routed: str, lifetime: float = np.inf, room: float = np.inf) -> tuple[float, float]:
@@ -65,24 +68,23 @@ def play(replicas: int, routed: str, lifetime: float = np.inf, room: float = np.
 @pytest.mark.parametrize(("replicas", "lifetime"), [(2, 60.0), (4, 60.0), (4, 400.0), (8, 200.0)])
 def test_what_is_found_and_stored_is_that_of_conversations_that_are_played(replicas: int, lifetime: float) -> None:
     cached, stored = play(replicas, "round_robin", lifetime)
-    times = {"lifetime_seconds": lifetime, "think_seconds": THINK}
-    found = routing.scattered_turns(TURNS, USER, ANSWER, replicas, system_tokens=SYSTEM, **times)
+    found = routing.scattered_turns(WITH_SYSTEM, replicas, lifetime)
     assert float(found.cached) == pytest.approx(cached, rel=0.02)
-    tokens = routing.scattered_tokens(RATE, TURNS, USER, ANSWER, replicas, **times)
+    tokens = routing.scattered_tokens(TALK, RATE, replicas, lifetime)
     assert tokens == pytest.approx(stored, rel=0.03)
 
 
 def returned(lifetime: float) -> float:
     """Return the tokens that a prompt finds in a single cache, by a formula."""
     back = prefix_cache.returning(lifetime, THINK)
-    return float(prefix_cache.turns(TURNS, USER, ANSWER, system_tokens=SYSTEM, returning=back).cached)
+    return float(prefix_cache.turns(WITH_SYSTEM, back).cached)
 
 
 @pytest.mark.parametrize(("replicas", "lifetime"), [(1, 10.0), (1, 60.0), (1, 400.0), (2, 60.0), (8, 60.0)])
 def test_a_router_that_follows_prefixes_finds_what_one_replica_finds(replicas: int, lifetime: float) -> None:
     cached, stored = play(replicas, "prefix_aware", lifetime)
     assert returned(lifetime) == pytest.approx(cached, rel=0.02)
-    expected = prefix_cache.stored_tokens(RATE, TURNS, USER, ANSWER, lifetime_seconds=lifetime, think_seconds=THINK)
+    expected = prefix_cache.stored_tokens(TALK, RATE, lifetime)
     assert float(expected) == pytest.approx(stored, rel=0.03)
 
 
@@ -90,58 +92,50 @@ def test_a_router_that_follows_prefixes_finds_what_one_replica_finds(replicas: i
 def test_a_short_room_keeps_entries_for_the_characteristic_time(replicas: int, room: float) -> None:
     cached, _ = play(replicas, "round_robin", room=room)
     if replicas == 1:
-        lifetime = float(prefix_cache.lifetime_that_fits(room, RATE, TURNS, USER, ANSWER, think_seconds=THINK))
+        lifetime = float(prefix_cache.lifetime_that_fits(TALK, RATE, room))
         assert returned(lifetime) == pytest.approx(cached, rel=0.03)
-    lifetime = routing.scattered_lifetime(room, RATE, TURNS, USER, ANSWER, replicas, think_seconds=THINK)
-    found = routing.scattered_turns(
-        TURNS, USER, ANSWER, replicas, lifetime_seconds=lifetime, think_seconds=THINK, system_tokens=SYSTEM
-    )
+    lifetime = routing.scattered_lifetime(TALK, RATE, replicas, room)
+    found = routing.scattered_turns(WITH_SYSTEM, replicas, lifetime)
     assert float(found.cached) == pytest.approx(cached, rel=0.04)
 
 
 def test_one_replica_is_the_closed_form() -> None:
     for lifetime in (1.0, 60.0, 1e4):
-        times = {"lifetime_seconds": lifetime, "think_seconds": THINK, "system_tokens": SYSTEM}
-        found = routing.scattered_turns(TURNS, USER, ANSWER, 1, **times)
+        found = routing.scattered_turns(WITH_SYSTEM, 1, lifetime)
         back = prefix_cache.returning(lifetime, THINK)
-        alone = prefix_cache.turns(TURNS, USER, ANSWER, system_tokens=SYSTEM, returning=back)
+        alone = prefix_cache.turns(WITH_SYSTEM, back)
         assert [float(one) for one in found] == pytest.approx([float(one) for one in alone])
-        tokens = routing.scattered_tokens(RATE, TURNS, USER, ANSWER, 1, **times)
-        assert tokens == pytest.approx(float(prefix_cache.stored_tokens(RATE, TURNS, USER, ANSWER, **times)))
-        again = routing.scattered_lifetime(
-            tokens, RATE, TURNS, USER, ANSWER, 1, think_seconds=THINK, system_tokens=SYSTEM
-        )
+        tokens = routing.scattered_tokens(WITH_SYSTEM, RATE, 1, lifetime)
+        assert tokens == pytest.approx(float(prefix_cache.stored_tokens(WITH_SYSTEM, RATE, lifetime)))
+        again = routing.scattered_lifetime(WITH_SYSTEM, RATE, 1, tokens)
         assert again == pytest.approx(lifetime)
 
 
 def test_the_lifetime_that_fits_is_the_inverse_of_what_is_stored() -> None:
-    lifetimes, known = np.array([1.0, 30.0, 600.0, 1e5]), {"think_seconds": THINK, "system_tokens": SYSTEM}
-    room = prefix_cache.stored_tokens(RATE, TURNS, USER, ANSWER, lifetime_seconds=lifetimes, **known)
-    assert prefix_cache.lifetime_that_fits(room, RATE, TURNS, USER, ANSWER, **known) == pytest.approx(lifetimes)
-    assert float(prefix_cache.lifetime_that_fits(SYSTEM / 2, RATE, TURNS, USER, ANSWER, **known)) == 0.0
+    lifetimes = np.array([1.0, 30.0, 600.0, 1e5])
+    room = prefix_cache.stored_tokens(WITH_SYSTEM, RATE, lifetimes)
+    assert prefix_cache.lifetime_that_fits(WITH_SYSTEM, RATE, room) == pytest.approx(lifetimes)
+    assert float(prefix_cache.lifetime_that_fits(WITH_SYSTEM, RATE, SYSTEM / 2)) == 0.0
 
 
 def test_more_replicas_find_less_in_the_same_time() -> None:
-    times = {"lifetime_seconds": 300.0, "think_seconds": THINK}
-    found = [float(routing.scattered_turns(TURNS, USER, ANSWER, count, **times).cached) for count in (1, 2, 4, 64)]
+    found = [float(routing.scattered_turns(TALK, count, 300.0).cached) for count in (1, 2, 4, 64)]
     assert found == sorted(found, reverse=True)
     assert found[-1] < 0.05 * found[0]
-    room = [
-        routing.scattered_lifetime(1e6, RATE, TURNS, USER, ANSWER, count, think_seconds=THINK) for count in (1, 2, 4)
-    ]
+    room = [routing.scattered_lifetime(TALK, RATE, count, 1e6) for count in (1, 2, 4)]
     assert room == sorted(room, reverse=True)
 
 
 def test_limits() -> None:
-    only = routing.scattered_turns(1, USER, ANSWER, 4, lifetime_seconds=9.0, think_seconds=THINK, system_tokens=SYSTEM)
+    only = routing.scattered_turns(WITH_SYSTEM._replace(turns=1), 4, 9.0)
     assert [float(one) for one in only] == [SYSTEM + USER, SYSTEM, SYSTEM]
-    assert routing.scattered_lifetime(100.0, 1.0, 3, 100, 100, 2, think_seconds=9.0, system_tokens=200.0) == 0.0
+    assert routing.scattered_lifetime(ConversationShape(3, 100, 100, 200.0, 9.0), 1.0, 2, 100.0) == 0.0
     assert prefix_cache.returning(np.inf, 1.0) == 1.0
-    assert prefix_cache.turns(3, USER, ANSWER, returning=0.0).cached == 0.0
+    assert prefix_cache.turns(TALK, returning=0.0).cached == 0.0
 
 
 @pytest.mark.rows
 def test_parts_of_turns_and_replicas_are_refused(count: float, replicas: int, message: str) -> None:
     with pytest.raises(InputError) as caught:
-        routing.scattered_turns(count, USER, ANSWER, replicas, lifetime_seconds=9.0, think_seconds=THINK)
+        routing.scattered_turns(TALK._replace(turns=count), replicas, 9.0)
     assert str(caught.value) == message

@@ -11,7 +11,7 @@ import pytest
 
 from inference_econ.errors import InputError
 from inference_econ.inputs import Precision, catalog
-from inference_econ.inputs.scope import names_only
+from inference_econ.inputs.places import names_only
 
 _CODES = {int: (4, "I"), float: (6, "f"), bool: (7, "?")}
 #: File types of llama.cpp.

@@ -9,11 +9,10 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from inference_econ._types import Array
 from inference_econ.engine.layouts.plans import Plans, attention_groups, copied_by_groups, domains_spanned
-from inference_econ.engine.protocols import Served
+from inference_econ.engine.served import Served
 from inference_econ.formulas.attention import mean_attended, mean_attended_in_chunks
 from inference_econ.formulas.collectives import Kind
 from inference_econ.formulas.matmul import activation_elements_per_token
@@ -204,6 +203,13 @@ class OperatorTable:
         is the range of contexts over all chunks.
     read_once : float
         Tokens of a shared prefix that an attention-DP group reads once for all of its sequences [tokens].
+    by_tokens : bool
+        True if each rank stores the residual stream of only a part of its group's tokens.
+    stream_owners : ndarray
+        Number of chips in a stage that process residual streams of different tokens [1].
+    summed : ndarray or None
+        True for plans in which every chip of a stage has all tokens, so that the outputs of experts are all-reduced.
+        The value is None if no plan all-reduces the outputs of experts.
     """
 
     def __init__(self, setup: Served, plans: Plans) -> None:
@@ -219,6 +225,10 @@ class OperatorTable:
         self.context, self.spread = setup.context, min(setup.spread, 2.0 * setup.context)
         once = assumptions.attention.shared_prefix == "once" and not plans.prefill and plans.dcp == 1
         self.read_once = min(setup.shared_prefix, setup.context) if once else 0.0
+        self.by_tokens = assumptions.layout.residual_stream == "by_tokens"
+        self.stream_owners = self.groups * self.ranks if self.by_tokens else self.groups
+        exchanged = assumptions.experts.replicated_tokens == "exchanged"
+        self.summed = None if exchanged else np.asarray(self.ranks == self.stage)
         #: Rows of parts of layers that were computed so far, with the part.
         self.known: list[tuple[tuple[object, ...], list[Operator]]] = []
 
@@ -296,26 +306,6 @@ class OperatorTable:
             elif not only_2d:
                 by_layout[layout] = (Collective("all_reduce", ranks, domains, size * ranks),)
         return by_layout
-
-    @property
-    def by_tokens(self) -> bool:
-        """True if each rank stores the residual stream of only a part of its group's tokens."""
-        return self.assumptions.layout.residual_stream == "by_tokens"
-
-    @property
-    def stream_owners(self) -> Array | float:
-        """Number of chips in a stage that process residual streams of different tokens [1]."""
-        return self.groups * self.ranks if self.by_tokens else self.groups
-
-    @property
-    def summed(self) -> npt.NDArray[np.bool_] | None:
-        """True for plans in which every chip of a stage has all tokens, so that the outputs of experts are all-reduced.
-
-        The result is None if no plan all-reduces the outputs of experts.
-        """
-        if self.assumptions.experts.replicated_tokens == "exchanged":
-            return None
-        return np.asarray(self.ranks == self.stage)
 
     def attended(self, limit: float = math.inf) -> float:
         """Mean number of past tokens to which a new token attends, at most ``limit`` [tokens].

@@ -28,6 +28,7 @@ from inference_econ.engine import (
 )
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.extras.papers import latent_attention
+from inference_econ.extras.papers import runahead_formulas as formulas
 from inference_econ.extras.papers.claim_kinds import (
     AllReduceReading,
     AttentionReading,
@@ -49,10 +50,9 @@ from inference_econ.extras.papers.claim_kinds import (
     Value,
 )
 from inference_econ.extras.papers.kv_runahead import layer_work
+from inference_econ.extras.papers.runahead_formulas import LayerWork, ProcessRates
 from inference_econ.extras.papers.toy import bytes_per_parameter
-from inference_econ.formulas import kv_runahead as formulas
 from inference_econ.formulas import money, roofline
-from inference_econ.formulas.kv_runahead import LayerWork, ProcessRates
 from inference_econ.inputs import BYTES_PER_ELEMENT, FrontierAsk, ModelSpec, Scenario, Settings, catalog, with_defaults
 from inference_econ.records.plain import attributes
 from inference_econ.records.sources import UsedSource, source_records, spec_sources
@@ -363,15 +363,11 @@ def _of_toy(reading: ToyReading, settings: Settings) -> float:
     setup = setup_of(with_defaults(settings))
     width, bandwidth = bytes_per_parameter(setup), setup.hardware.hbm_bytes_per_second
     model, rate = setup.model, setup.rates.flops_per_second(setup.precision.weights)
-    constants = {
-        "bytes_per_parameter": width,
-        "bytes_per_second": bandwidth,
-        "reductions": reading.reductions,
-        "hop_seconds": reading.hop,
-    }
-    best = roofline.toy_minimum_latency(model.total_parameters, model.layers, **constants)
+    network = roofline.ToyNetwork(reading.reductions, reading.hop)
+    toy = roofline.ToyModel(model.total_parameters, model.layers, width, bandwidth, network=network)
+    best = roofline.toy_minimum_latency(toy)
     if reading.read == "asymptotic_speed":
-        return 1.0 / float(roofline.toy_asymptotic_latency(model.total_parameters, model.layers, **constants))
+        return 1.0 / float(roofline.toy_asymptotic_latency(toy))
     if reading.read in ("speed", "chips"):
         return 1.0 / float(best.seconds) if reading.read == "speed" else float(best.accelerators)
     batch = roofline.critical_batch(width, bandwidth, rate)

@@ -12,10 +12,10 @@ import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.errors import InputError
+from inference_econ.extras.papers import runahead_formulas as formulas
+from inference_econ.extras.papers.runahead_formulas import LayerWork, ProcessRates
 from inference_econ.extras.papers.study_kinds import ChainAsk, RunaheadAsk
-from inference_econ.formulas import kv_runahead as formulas
 from inference_econ.formulas.attention import grouped_query_flop
-from inference_econ.formulas.kv_runahead import LayerWork, ProcessRates
 from inference_econ.inputs import BYTES_PER_ELEMENT, ModelSpec, catalog
 from inference_econ.records.sources import spec_sources
 from inference_econ.studies.exhibits import CellRow, CellTable, Chart, ChartLine, Compared

@@ -13,9 +13,9 @@ from inference_econ._answer import Shown
 from inference_econ._types import Progress
 from inference_econ.answers.layout_services import deployments
 from inference_econ.engine import Instances, Pins, Plans, Setup, memory
-from inference_econ.engine.shared_prompt import moved_bytes, reading_seconds
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.extras.papers.prompt_processes import PrefillChain, Processes, Way, check_kept, read_whole
+from inference_econ.extras.papers.shared_prompt import moved_bytes, reading_seconds
 from inference_econ.inputs import DEFAULT_ISL
 from inference_econ.records.facts import HEAD, facts
 

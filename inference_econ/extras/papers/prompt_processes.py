@@ -18,10 +18,10 @@ from inference_econ import _work
 from inference_econ._types import Array
 from inference_econ.answers.disaggregated.pools import PoolLayouts
 from inference_econ.engine import Plans, Setup, prompts_together
-from inference_econ.engine import shared_prompt as engine
-from inference_econ.engine.shared_prompt import PromptPart
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.formulas import kv_runahead
+from inference_econ.extras.papers import runahead_formulas as kv_runahead
+from inference_econ.extras.papers import shared_prompt as engine
+from inference_econ.extras.papers.shared_prompt import PromptPart
 from inference_econ.inputs import Free
 
 #: Numbers of part lengths and prefix lengths for which layer times are calculated [1]. The search interpolates between

@@ -97,14 +97,9 @@ def bytes_per_parameter(setup: Setup) -> float:
 def _optimum(ask: ToyAsk, setup: Setup) -> _Points:
     """Fastest instance at its critical batch, from the exact solution."""
     width, bandwidth = bytes_per_parameter(setup), setup.hardware.hbm_bytes_per_second
-    best = roofline.toy_minimum_latency(
-        setup.model.total_parameters,
-        setup.model.layers,
-        bytes_per_parameter=width,
-        bytes_per_second=bandwidth,
-        reductions=ask.reductions,
-        hop_seconds=ask.hop,
-    )
+    network = roofline.ToyNetwork(ask.reductions, ask.hop)
+    toy = roofline.ToyModel(setup.model.total_parameters, setup.model.layers, width, bandwidth, network=network)
+    best = roofline.toy_minimum_latency(toy)
     batch = roofline.critical_batch(width, bandwidth, setup.rates.flops_per_second(setup.precision.weights))
     return _Points(*np.atleast_1d(best.seconds, best.accelerators, batch))
 
@@ -112,16 +107,15 @@ def _optimum(ask: ToyAsk, setup: Setup) -> _Points:
 def _fitting(ask: ToyAsk, setup: Setup, filled: Settings, label: str) -> _Points:
     """Instances and batches of the published study's grid that fit in memory and do not exceed the demand."""
     sizes, batches = make_grid(setup, Space(grid="paper", pipeline=False)).pairs()
-    seconds = roofline.toy_latency(
+    toy = roofline.ToyModel(
         setup.model.total_parameters,
         setup.model.layers,
-        sizes,
-        batches,
-        bytes_per_parameter=bytes_per_parameter(setup),
-        bytes_per_second=setup.rates.bytes_per_second,
-        flops_per_second=setup.rates.flops_per_second(setup.precision.weights),
-        network=roofline.ToyNetwork(ask.reductions, ask.hop, ask.base),
+        bytes_per_parameter(setup),
+        setup.rates.bytes_per_second,
+        setup.rates.flops_per_second(setup.precision.weights),
+        roofline.ToyNetwork(ask.reductions, ask.hop, ask.base),
     )
+    seconds = roofline.toy_latency(toy, sizes, batches)
     fits, demand = setup.memory(Plans.of(sizes, batches, np.ones((1, 1)))).fits, filled.max_tokens_per_second
     if demand is not None:
         fits = fits & (batches <= demand * seconds)

@@ -9,8 +9,8 @@ from pydantic import Discriminator, Field, Tag
 
 from inference_econ.errors import InputError
 from inference_econ.inputs._spec import Spec
+from inference_econ.inputs.options import SPECIFICATIONS
 from inference_econ.inputs.scenario_kinds import Positive, Settings
-from inference_econ.inputs.what_if import SPECIFICATIONS
 
 #: Value of a setting as written in the file: a name, a number, or a quantity.
 Written = str | bool | int | float

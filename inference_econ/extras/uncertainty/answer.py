@@ -20,18 +20,17 @@ from inference_econ.answers.settings import promises_of
 from inference_econ.engine import Setup, likely_errors
 from inference_econ.engine.bounds import subjects_of
 from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.extras.uncertainty import decisions
+from inference_econ.extras.uncertainty.distributions import HELD_OUT, Distribution, UncertainInput
 from inference_econ.extras.uncertainty.scenario_kinds import PROFILE, UncertaintyAsk
-from inference_econ.formulas import decisions, special
+from inference_econ.formulas import special
 from inference_econ.inputs import (
-    HELD_OUT,
     LEVELS,
-    Distribution,
     ErrorSpread,
     FrontierAsk,
     Quantity,
     Scenario,
     Settings,
-    UncertainInput,
     parsed_value,
     with_defaults,
 )

@@ -10,8 +10,8 @@ import numpy as np
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
 from inference_econ.answers.slo import chance_below
 from inference_econ.extras.uncertainty.answer import MARGIN, QUANTILES, Shares, Uncertainty
+from inference_econ.extras.uncertainty.decisions import Estimate
 from inference_econ.extras.uncertainty.scenario_kinds import PROFILE
-from inference_econ.formulas.decisions import Estimate
 from inference_econ.inputs import number
 from inference_econ.records.plain import finite_or_nan
 from inference_econ.records.sources import UsedSource

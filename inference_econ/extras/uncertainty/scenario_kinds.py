@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from inference_econ.extras.uncertainty.distributions import Distribution, UncertainInput
 from inference_econ.inputs._spec import Spec
 from inference_econ.inputs.scenario_kinds import Positive, Series, Settings
-from inference_econ.inputs.workload.distributions import Distribution, UncertainInput
 
 #: Name of the input for prediction errors, the ratio of measured to predicted times.
 PROFILE = "profile"

@@ -16,13 +16,14 @@ from typing import Any
 
 from inference_econ.errors import SpecError
 from inference_econ.inputs._yaml import Document
-from inference_econ.inputs.huggingface import _gguf, _grouped, _mixers
+from inference_econ.inputs.huggingface import _grouped, _mixers
 from inference_econ.inputs.huggingface._files import (
     OUTSIDE,
     Checkpoint,
     cached_config,
     checkpoint_beside,
     find_config,
+    gguf_configuration,
     is_identity,
     parsed_json,
     quantisation_beside,
@@ -33,8 +34,7 @@ from inference_econ.inputs.huggingface._layers import Architecture, LayerReader
 from inference_econ.inputs.huggingface._reader import FAMILIES, TABLE, TEXT_PART, without_shape
 from inference_econ.inputs.huggingface._tensors import architecture_of, less_stored, unknown_parts
 from inference_econ.inputs.layers import Block, ExpertFeedForward
-from inference_econ.inputs.models.model import ModelSpec, UnknownPart
-from inference_econ.inputs.models.repository import is_repository
+from inference_econ.inputs.models.model import ModelSpec, UnknownPart, is_repository
 from inference_econ.inputs.units import looks_like_quantity
 
 #: Public names, and names from the submodules that other packages use.
@@ -88,7 +88,7 @@ def gguf_document(path: Path) -> Document:
     InputError, SpecError
         If the file is not a GGUF file, or its architecture or quantization is not supported.
     """
-    config, dtype = _gguf.configuration(path)
+    config, dtype = gguf_configuration(path)
     reader, architecture = _by_family(config, str(path))
     reader.finish()
     document = _written(reader, architecture, path, None)
@@ -104,7 +104,7 @@ def gguf_document(path: Path) -> Document:
 
 def gguf_remark(path: Path) -> str:
     """Note on how a GGUF file was interpreted; see :func:`gguf_document` for errors."""
-    config, dtype = _gguf.configuration(path)
+    config, dtype = gguf_configuration(path)
     return (
         f"{str(path)!r} is read as {config['model_type']}, {config.get('num_hidden_layers')} layers of width "
         f"{config.get('hidden_size')}, with weights in {dtype} (--weights changes the format)"
@@ -149,7 +149,7 @@ def _by_family(data: Mapping[str, Any], file: str) -> tuple[LayerReader, Archite
         reader.unused(*reader.entry.unused)
         return reader, architecture
     except SpecError as error:
-        raise SpecError(_with_file(error, file, family)) from error
+        raise SpecError(*_with_file(error, file, family)) from error
 
 
 def _with_file(error: SpecError, file: str, family: str) -> list[str]:
@@ -179,7 +179,7 @@ def _by_tensors(data: Mapping[str, Any], config: Path, quantisation: Path | None
     if checkpoint is None:
         *others, last = refused.mistakes
         unknown = "not understood" in last or "unknown key" in last
-        raise SpecError([*others, last + _INDEX_WOULD_DO] if unknown else refused.mistakes) from refused
+        raise SpecError(*[*others, last + _INDEX_WOULD_DO] if unknown else refused.mistakes) from refused
     with suppress(SpecError):
         familiar, architecture = _by_family(data, file)
         document = _written(familiar, architecture, config, quantisation)
@@ -191,9 +191,9 @@ def _by_tensors(data: Mapping[str, Any], config: Path, quantisation: Path | None
         document = _written(reader, architecture_of(reader, checkpoint), config, quantisation)
         model = ModelSpec.from_document(document)
     except SpecError as error:
-        raise SpecError([*refused.mistakes, *_with_file(error, file, reader.family)]) from error
+        raise SpecError(*refused.mistakes, *_with_file(error, file, reader.family)) from error
     if less := less_stored(file, model, checkpoint):
-        raise SpecError([*refused.mistakes, less])
+        raise SpecError(*refused.mistakes, less)
     parts = [UnknownPart(name=f"model_type {data.get('model_type')}")]
     return _add_unknown(document, [*parts, *unknown_parts(model, checkpoint, by_family=False)], reader.unread())
 
@@ -237,22 +237,22 @@ def _text_part(data: Mapping[str, Any], file: str) -> tuple[Mapping[str, Any], M
     """Text part of a configuration, the full configuration, and the model family of the text part."""
     kind = data.get("model_type")
     if kind is None:
-        raise SpecError([f"{file}: model_type is missing; is this the config.json of a Hugging Face model?"])
+        raise SpecError(f"{file}: model_type is missing; is this the config.json of a Hugging Face model?")
     if not isinstance(kind, str) or (kind not in FAMILIES and kind not in TEXT_PART):
         kinds = ", ".join(sorted({*FAMILIES, *TEXT_PART}))
-        raise SpecError([f"{file}: model_type {kind!r} is not understood; understood: {kinds}"])
+        raise SpecError(f"{file}: model_type {kind!r} is not understood; understood: {kinds}")
     if kind in FAMILIES and not (kind in TEXT_PART and "text_config" in data):
         return data, {}, kind
     text = data.get("text_config")
     if not isinstance(text, dict):
-        raise SpecError([f"{file}: text_config is missing; {kind} keeps the language model there"])
+        raise SpecError(f"{file}: text_config is missing; {kind} keeps the language model there")
     inner = text.get("model_type", TEXT_PART[kind])
     if not isinstance(inner, str) or inner not in FAMILIES:
-        raise SpecError([f"{file}: text_config.model_type {inner!r} is not understood; for {kind}: {TEXT_PART[kind]}"])
+        raise SpecError(f"{file}: text_config.model_type {inner!r} is not understood; for {kind}: {TEXT_PART[kind]}")
     shaping = [key for key, value in data.items() if value is not None and not without_shape(key)]
     unknown = [key for key in shaping if not _AROUND_TEXT.fullmatch(key)]
     if unknown:
-        raise SpecError([f"{file}: unknown key {key!r} next to text_config (family {kind})" for key in unknown])
+        raise SpecError(*[f"{file}: unknown key {key!r} next to text_config (family {kind})" for key in unknown])
     return text, data, inner
 
 

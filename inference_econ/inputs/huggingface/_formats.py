@@ -94,7 +94,7 @@ def formats(
             apart = replace(scheme, modules=apart.modules, kv=apart.kv or scheme.kv)
         if scheme is not None and apart is not None and scheme.dtype != apart.dtype:
             raise SpecError(
-                [f"{file}: quantization_config says {scheme.dtype} but {beside_file} says {apart.dtype}; keep one"]
+                f"{file}: quantization_config says {scheme.dtype} but {beside_file} says {apart.dtype}; keep one"
             )
         if apart is not None:
             scheme, where = apart, f"{where}, {Path(beside_file).name} quantization"
@@ -112,7 +112,7 @@ def formats(
         formats = {scheme.modules[name] for naming in names for name in naming if name in scheme.modules}
         if len(formats) > 1:
             raise SpecError(
-                [f"{where}: {names[0][0]} and its like have the formats {', '.join(sorted(formats))}; keep one"]
+                f"{where}: {names[0][0]} and its like have the formats {', '.join(sorted(formats))}; keep one"
             )
         return formats.pop() if formats else base if _excluded(names, layers // 2, layers, scheme.excluded) else narrow
 
@@ -128,7 +128,7 @@ def _base(levels: tuple[Mapping[str, Any], ...], file: str) -> tuple[Dtype, str,
             if value is None:
                 continue
             if not isinstance(value, str) or value not in _DTYPES:
-                raise SpecError([f"{file}: {key} is {value!r}; understood: {', '.join(_DTYPES)}"])
+                raise SpecError(f"{file}: {key} is {value!r}; understood: {', '.join(_DTYPES)}")
             return _DTYPES[value], f"{Path(file).name} {key}", "published"
     return "bf16", f"{Path(file).name} has no torch_dtype; bf16 is assumed", "assumed"
 
@@ -143,7 +143,7 @@ def _scheme(block: object, base: Dtype, place: str) -> _Quantisation | None:
             "fp8" if blocks is None else _blocked(blocks, data.get("scale_fmt"), f"{place}: weight_block_size")
         )
         if data.get("mxfp4_block_size", 32) != 32:
-            raise SpecError([f"{place}: mxfp4_block_size is {data['mxfp4_block_size']!r}; only 32 is understood"])
+            raise SpecError(f"{place}: mxfp4_block_size is {data['mxfp4_block_size']!r}; only 32 is understood")
         key = "store_dtype" if "store_dtype" in data else "expert_dtype"  # as in MiMo-V2.6 and DeepSeek-V4
         return _Quantisation(dtype, excluded, expert_dtype=_expert_dtype(data.get(key), dtype, f"{place}: {key}"))
     if method == "mxfp8":
@@ -155,10 +155,10 @@ def _scheme(block: object, base: Dtype, place: str) -> _Quantisation | None:
         # elements.
         for key in ("modules_in_block_to_quantize", "dynamic"):
             if data.get(key):
-                raise SpecError([f"{place}: {key} is not understood: modules of one kind would have several formats"])
+                raise SpecError(f"{place}: {key} is not understood: modules of one kind would have several formats")
         bits = data.get("bits", data.get("w_bit"))
         if bits not in (4, 8):
-            raise SpecError([f"{place}: {method} with {bits!r} bits; understood: 4, 8"])
+            raise SpecError(f"{place}: {method} with {bits!r} bits; understood: 4, 8")
         size = data.get("group_size", data.get("q_group_size", 128))
         symmetric = data.get("sym", True) if method == "gptq" else not data.get("zero_point", True)
         return _Quantisation(_grouped("int", bits, size, bool(symmetric), place), excluded)
@@ -167,10 +167,8 @@ def _scheme(block: object, base: Dtype, place: str) -> _Quantisation | None:
     if method in ("compressed-tensors", "compressed_tensors"):
         return _compressed_tensors(data, place)
     raise SpecError(
-        [
-            f"{place}: quant_method {method!r} is not understood; "
-            "understood: fp8, fbgemm_fp8, mxfp8, mxfp4, gptq, awq, modelopt, compressed-tensors"
-        ]
+        f"{place}: quant_method {method!r} is not understood; "
+        "understood: fp8, fbgemm_fp8, mxfp8, mxfp4, gptq, awq, modelopt, compressed-tensors"
     )
 
 
@@ -185,12 +183,12 @@ def _grouped(kind: object, bits: object, size: object, symmetric: bool, place: s
     dtype = next((dtype for key, dtype in _GROUPED.items() if plain and key == (kind, bits, group)), None)
     dtype = dtype or (sized if is_format(sized) else None)
     if dtype in (sized, "int4_g32") and not symmetric:
-        raise SpecError([f"{place}: zero points for groups of {group} are not understood; a symmetric scheme is"])
+        raise SpecError(f"{place}: zero points for groups of {group} are not understood; a symmetric scheme is")
     if dtype is not None:
         return dtype
     sizes = [str(key[2] or "a scale per row") for key in _GROUPED if (kind, bits) == key[:2]]
     hint = f"; understood: {', '.join(sizes)}" if sizes else ""
-    raise SpecError([f"{place}: {bits!r}-bit {kind!r} in groups of {size!r} is not understood{hint}"])
+    raise SpecError(f"{place}: {bits!r}-bit {kind!r} in groups of {size!r} is not understood{hint}")
 
 
 def _blocked(blocks: object, scales: object, place: str) -> Dtype:
@@ -199,13 +197,13 @@ def _blocked(blocks: object, scales: object, place: str) -> Dtype:
     Scales have 32 bits, or 8 if the file states this.
     """
     if scales not in (None, "float", "fp32", "ue8m0"):
-        raise SpecError([f"{place}: scale_fmt is {scales!r}; understood: fp32, ue8m0"])
+        raise SpecError(f"{place}: scale_fmt is {scales!r}; understood: fp32, ue8m0")
     if isinstance(blocks, list) and len(blocks) == 2 and all(type(size) is int for size in blocks):
         sized = "{}_{}x{}".format("mxfp8" if scales == "ue8m0" else "fp8_block", *blocks)
         dtype = _BLOCKED.get((blocks[0], blocks[1]), sized)
         if is_format(dtype):
             return dtype
-    raise SpecError([f"{place} is {blocks!r}; understood: rows and columns of a block, as [128, 128]"])
+    raise SpecError(f"{place} is {blocks!r}; understood: rows and columns of a block, as [128, 128]")
 
 
 def _modelopt(data: Mapping[str, Any], base: Dtype, place: str) -> _Quantisation | None:
@@ -225,7 +223,7 @@ def _modelopt(data: Mapping[str, Any], base: Dtype, place: str) -> _Quantisation
 def _of_modelopt(algorithm: object, place: str) -> Dtype:
     """Format for the name of a modelopt algorithm."""
     if str(algorithm) not in _MODELOPT:
-        raise SpecError([f"{place} is not understood; understood: {', '.join(_MODELOPT)}"])
+        raise SpecError(f"{place} is not understood; understood: {', '.join(_MODELOPT)}")
     return _MODELOPT[str(algorithm)]
 
 
@@ -240,7 +238,7 @@ def _modules(data: Mapping[str, Any], place: str) -> Mapping[str, Dtype]:
         dtype = _of_modelopt(algorithm, f"{place}: {name}: {stated!r}")
         module = re.sub(r"^.*?layers\.\d+\.", "", name)
         if formats.setdefault(module, dtype) != dtype:
-            raise SpecError([f"{place}: {module} is {formats[module]} in one layer and {dtype} in another; keep one"])
+            raise SpecError(f"{place}: {module} is {formats[module]} in one layer and {dtype} in another; keep one")
     return formats
 
 
@@ -250,13 +248,13 @@ def _compressed_tensors(data: Mapping[str, Any], place: str) -> _Quantisation:
     for stated in groups.values():
         group = _mapping(stated, place)
         if group.get("targets") not in (None, ["Linear"]):
-            raise SpecError([f"{place}: targets {group.get('targets')!r} are not understood; understood: ['Linear']"])
+            raise SpecError(f"{place}: targets {group.get('targets')!r} are not understood; understood: ['Linear']")
         weights = _mapping(group.get("weights"), f"{place}: weights")
         packing = str(group.get("format") or data.get("format"))
         kind = "float" if packing.startswith(("mxfp4", "nvfp4", "float")) else "int"
         dtypes.add(_typed({"type": kind, **weights}, place))
     if len(dtypes) != 1:
-        raise SpecError([f"{place}: config_groups has {len(dtypes)} formats of weights; one is understood"])
+        raise SpecError(f"{place}: config_groups has {len(dtypes)} formats of weights; one is understood")
     return _Quantisation(dtypes.pop(), _list(data, "ignore", place), kv=_cache_format(data, place))
 
 
@@ -279,7 +277,7 @@ def _expert_dtype(value: object, dtype: Dtype, place: str) -> Dtype | None:
     if value is None:
         return None
     if value not in ("fp4", "mxfp4", "fp8"):
-        raise SpecError([f"{place} is {value!r}; understood: fp4, mxfp4, fp8"])
+        raise SpecError(f"{place} is {value!r}; understood: fp4, mxfp4, fp8")
     return dtype if value == "fp8" else "mxfp4"  # e2m1 with an 8-bit scale per 32 elements
 
 
@@ -299,7 +297,7 @@ def _matches(name: str, pattern: str) -> bool:
         try:
             return re.match(pattern.removeprefix("re:"), name) is not None
         except re.error as error:
-            raise SpecError([f"quantization_config: {pattern!r} is not a regular expression: {error}"]) from error
+            raise SpecError(f"quantization_config: {pattern!r} is not a regular expression: {error}") from error
     if fnmatch.fnmatchcase(name, pattern):
         return True
     return f".{pattern.strip('.')}." in f".{name}." or ("*" in pattern and fnmatch.fnmatchcase(name, f"{pattern}.*"))
@@ -308,11 +306,11 @@ def _matches(name: str, pattern: str) -> bool:
 def _list(data: Mapping[str, Any], key: str, place: str) -> tuple[str, ...]:
     names = data.get(key) or []
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise SpecError([f"{place}: {key} must be a list of names of modules"])
+        raise SpecError(f"{place}: {key} must be a list of names of modules")
     return tuple(names)
 
 
 def _mapping(value: object, place: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise SpecError([f"{place} must be a JSON object, got {type(value).__name__}"])
+        raise SpecError(f"{place} must be a JSON object, got {type(value).__name__}")
     return value

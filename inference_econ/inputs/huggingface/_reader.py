@@ -50,7 +50,7 @@ class ConfigReader:
 
     def stop(self, problem: str) -> NoReturn:
         """Raise an error that names the file."""
-        raise SpecError([f"{self.file}: {problem} (family {self.family})"])
+        raise SpecError(f"{self.file}: {problem} (family {self.family})")
 
     def has(self, key: str) -> bool:
         """True if a key has a value other than null."""
@@ -228,7 +228,7 @@ class ConfigReader:
                 f"{self.family}: it might change the architecture, so nothing is counted{hint}"
             )
         if mistakes:
-            raise SpecError(mistakes)
+            raise SpecError(*mistakes)
 
     def unread(self) -> list[str]:
         """Keys that were not read and that may change a shape."""

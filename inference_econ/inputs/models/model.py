@@ -3,16 +3,43 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
 from inference_econ.inputs._spec import Count, Dtype, Size, SourcedSpec, Spec
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, OF_FILES, EmbeddingFormat, block_width, check_dtype
 from inference_econ.inputs.layers import Block, ExpertFeedForward, LatentAttention, Whole
-from inference_econ.inputs.models.repository import Repository
+
+#: Allowed characters of a name, for messages.
+REPOSITORY_LETTERS = "letters, digits and . / : @ _ -, beginning with no dash"
+_NAME = re.compile(r"[\w./:@][\w./:@-]*", re.ASCII)
+
+
+def is_repository(name: str) -> bool:
+    """True if a text is a valid name of weights, of a folder with weights, or of a container image.
+
+    Examples
+    --------
+    >>> is_repository("meta-llama/Llama-3.1-8B"), is_repository("a/b$(touch c)"), is_repository("--trust-remote-code")
+    (True, False, False)
+    """
+    return _NAME.fullmatch(name) is not None
+
+
+def _check(name: str) -> str:
+    if not is_repository(name):
+        problem = f"write ORGANISATION/NAME in {REPOSITORY_LETTERS}"
+        raise PydanticCustomError("repository", "{problem}", {"problem": problem})
+    return name
+
+
+#: Hugging Face id: ``organisation/name``.
+Repository = Annotated[str, AfterValidator(_check)]
 
 
 class VisionTower(Spec):

@@ -13,8 +13,7 @@ from inference_econ._named import named
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs._spec import Date, SourcedSpec, Spec, by_line
 from inference_econ.inputs._yaml import Document, Location
-from inference_econ.inputs.defaults import DEFAULT_ISL, DEFAULT_OSL
-from inference_econ.inputs.options import rows
+from inference_econ.inputs.options import DEFAULT_ISL, DEFAULT_OSL, checked_changes, rows
 from inference_econ.inputs.scenario_kinds import (
     DECODE_STEPS_ONLY,
     RENAMED,
@@ -27,7 +26,6 @@ from inference_econ.inputs.scenario_kinds import (
     SquareRootAsk,
     ToyAsk,
 )
-from inference_econ.inputs.what_if import checked_changes
 
 ColumnKey = Literal[
     "tokens_per_second_per_user",
@@ -288,9 +286,9 @@ def scenario_of(document: Document, resolve: Resolve) -> Scenario:
     try:
         scenario = Scenario.from_document(document)
     except SpecError as error:
-        raise SpecError(sorted((*error.mistakes, *further), key=by_line)) from error
+        raise SpecError(*sorted((*error.mistakes, *further), key=by_line)) from error
     if further:
-        raise SpecError(sorted(further, key=by_line))
+        raise SpecError(*sorted(further, key=by_line))
     return scenario
 
 

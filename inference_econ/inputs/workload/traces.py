@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TextIO, cast
 
 from inference_econ.errors import InputError
-from inference_econ.inputs.scope import files_allowed, open_file
+from inference_econ.inputs.places import files_allowed, open_file
 
 #: Longest accepted prompt or output [tokens].
 _LONGEST = 1_000_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from inference_econ.engine import Setup
-from inference_econ.engine.cache import held_cache
+from inference_econ.engine.memory import held_cache
 from inference_econ.errors import SpecError
 from inference_econ.inputs import Precision, catalog
 from inference_econ.inputs.layers import GroupedQueryAttention

@@ -300,8 +300,8 @@ def test_multiplied_projections_need_compressed_queries(tmp_path: Path) -> None:
 
 def test_four_processes_halve_the_time_where_the_rule_picks_two() -> None:
     """Compare even parts of 6,144 tokens on four processes with the best two, without any search."""
+    from inference_econ.extras.papers import runahead_formulas as formulas
     from inference_econ.extras.papers.kv_runahead import layer_work
-    from inference_econ.formulas import kv_runahead as formulas
 
     work = layer_work(catalog.model("llama_2_7b"), 2.0)
     machine = formulas.ProcessRates(166e12, 27e12, 3.1e-3, 300e9, 10e-6)

@@ -13,12 +13,12 @@ from inference_econ.answers.explain import explain
 from inference_econ.engine import Pins, Setup, memory
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.prefill import prefill as read_prompt
-from inference_econ.engine.shared_prompt import hand_over_seconds, layer_cache_bytes, part_of_prompt
 from inference_econ.errors import InputError, NothingFitsError, TooMuchError
+from inference_econ.extras.papers import runahead_formulas as formulas
 from inference_econ.extras.papers.kv_runahead import layer_work
 from inference_econ.extras.papers.prefill import PrefillWays, prefill
 from inference_econ.extras.papers.prefill_page import PrefillPage
-from inference_econ.formulas import kv_runahead as formulas
+from inference_econ.extras.papers.shared_prompt import hand_over_seconds, layer_cache_bytes, part_of_prompt
 
 #: Sustained rates in the publication's study, of 312 TFLOP/s; see scenarios/seeds/kv_runahead.yaml.
 MATMUL, ATTENTION, LINK = 166e12, 27e12, 300e9

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import norm, qmc
 
 from inference_econ._types import Array
-from inference_econ.formulas import decisions
+from inference_econ.extras.uncertainty import decisions
 
 #: Means and standard deviations of two independent normal costs.
 MEANS, SPREADS = (2.0, 2.1), (0.3, 0.2)

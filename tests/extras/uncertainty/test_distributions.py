@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import inference_econ as ie
-from inference_econ.inputs import Distribution
+from inference_econ.extras.uncertainty.distributions import Distribution
 
 LEVELS = np.array([0.01, 0.25, 0.5, 0.75, 0.99])
 

@@ -9,7 +9,7 @@ import pytest
 
 from inference_econ.engine import Setup
 from inference_econ.engine.prefill import prefill
-from inference_econ.engine.shared_prompt import (
+from inference_econ.extras.papers.shared_prompt import (
     gathering_seconds,
     hand_over_seconds,
     layer_cache_bytes,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference_econ._types import Array
-from inference_econ.formulas.kv_runahead import (
+from inference_econ.extras.papers.runahead_formulas import (
     LayerWork,
     ProcessRates,
     all_gather_seconds,

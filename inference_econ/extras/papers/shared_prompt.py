@@ -13,14 +13,23 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ._types import Array
-from inference_econ.engine.cache import held_cache
-from inference_econ.engine.collectives import Network, collective_seconds
-from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.operators.table import Collective, Operator, OperatorTable
-from inference_econ.engine.operators.work import Work, after_layers, mixer
-from inference_econ.engine.prefill import group_steps, prefill
-from inference_econ.engine.setup import Setup
-from inference_econ.engine.step import communication, operator_roofline
+from inference_econ.engine import (
+    Collective,
+    Network,
+    Operator,
+    OperatorTable,
+    Plans,
+    Setup,
+    Work,
+    collective_seconds,
+    group_steps,
+    mixer,
+    operator_roofline,
+)
+from inference_econ.engine.memory import held_cache
+from inference_econ.engine.operators.work import after_layers
+from inference_econ.engine.prefill import prefill
+from inference_econ.engine.step import communication
 
 
 @dataclass(frozen=True, slots=True)
