@@ -47,7 +47,10 @@ def recommend(request: Request, most: int) -> Shown:
                 option="gpus",
             )
         stray = ("burst", "headroom", "spare", "think_time", "most_utilization")
-        refuse(request.named(stray), "{} is of a deployment for a load; leave out --gpus, --budget or --power-budget")
+        refuse(
+            request.named(stray),
+            "{} applies only to deployments for a given load; leave out --gpus, --budget or --power-budget",
+        )
         return answers.recommend.most_traffic(
             subject.candidates_on_chips(request, requests), means, targets, arrival_scv=scv, most=most
         )

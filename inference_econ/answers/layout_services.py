@@ -183,12 +183,7 @@ def offer(
         shared_prefix=requests.shared_prefix,
     )
     check_space(served, tried)
-    most = setup.model.max_context
-    if requests.table is not None and most is not None and requests.longest > most:
-        raise InputError(
-            f"{requests.traffic}: prompt and answer of its longest request are {requests.longest:,.0f} tokens, and "
-            f"{setup.model.name} was made for {most:,} at most; take another model, or leave such requests out"
-        )
+    _check_context(setup.model, requests)
     usable = served.hardware.hbm_bytes * served.assumptions.capacity.usable_memory
     if not usable > 0.0:
         raise NothingFitsError(
@@ -214,8 +209,7 @@ def offer(
         laid_out = services_offer.layouts(served, grid).accelerators.size
         reason = str(error) if laid_out else why_nothing_fits(served, grid, speculation=speculation)
         reason += cpu_layers_advice(served)
-        too_long = beyond_model(setup.model, requests)
-        raise NothingFitsError(f"{reason}; {too_long}, or larger chips" if too_long else reason) from None
+        raise NothingFitsError(reason) from None
 
 
 def cpu_layers_advice(setup: Setup, start: str = "; one") -> str:
@@ -243,15 +237,23 @@ def cpu_layers_advice(setup: Setup, start: str = "; one") -> str:
     return f"{start} GPU is enough with --cpu-layers {fewest} (llama.cpp)" if fewest < layers else ""
 
 
-def beyond_model(model: ModelSpec, requests: Requests) -> str:
-    """Return a note with advice if requests exceed the maximum context of a model; else an empty text."""
-    tokens, most = requests.isl.mean + requests.osl.mean, model.max_context
-    if most is None or tokens <= most:
-        return ""
-    return (
-        f"these requests have {tokens:,.0f} tokens, and {model.name} was made for {most:,} at most; give shorter ones "
-        "(--isl, --osl), take another model"
-    )
+def _check_context(model: ModelSpec, requests: Requests) -> None:
+    """Reject requests that exceed the maximum context of a model: on average, or the longest one of a table.
+
+    Raises
+    ------
+    InputError
+        If the requests are too long.
+    """
+    most, is_table = model.max_context, requests.table is not None
+    tokens = requests.longest if is_table else requests.isl.mean + requests.osl.mean
+    if most is not None and tokens > most:
+        which = f"{requests.traffic}: its longest request has" if is_table else "these requests have"
+        raise InputError(
+            f"{which} {tokens:,.0f} tokens, but {model.name} supports {most:,}. Shorten --isl or --osl, or "
+            f"extend the context, as with --set model.max_context={math.ceil(tokens)}",
+            option="isl",
+        )
 
 
 #: Public name of :func:`offer`.

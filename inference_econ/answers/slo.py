@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ._types import Array
-from inference_econ.answers.layout_services import beyond_model
 from inference_econ.engine import (
     Instances,
     Setup,
@@ -494,15 +493,8 @@ def nothing_kept(every: Sequence[Services], targets: Targets, keeps: Callable[[S
         SLOs.
     keeps : callable
         Function that returns True if a deployment of the given service can meet the given SLOs under the load.
-
-    Notes
-    -----
-    If requests exceed the maximum context of the model, no feasible SLO is searched. The user must shorten the requests
-    anyway, and the search would take most of the run time.
     """
     sentence = f"no deployment keeps {targets.text or 'up'}, even with one request in flight"
-    if too_long := beyond_model(every[0].setup.model, every[0].requests):
-        return f"{sentence}: {too_long}, or promise less. {best_reachable(every, targets)}"
     relaxed = {name: (seconds, service) for name, seconds, service in relaxations(every, targets, keeps)}
     ways = [
         f"{name.upper()} {1e3 * seconds:,.9g} ms would do ({_label(service)})"

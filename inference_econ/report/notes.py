@@ -244,24 +244,17 @@ def grounds(
 
 
 def warnings(subjects: Iterable[Instances]) -> list[str]:
-    """Warnings on measured corrections, too long requests, inputs outside the calibration data, and prices."""
+    """Warnings on measured corrections, inputs outside the calibration data, and prices."""
     shown = list(subjects)
     measured = dict.fromkeys(text for instances in shown for text in measurement_warnings(instances))
-    too_long: dict[str, str] = {}
     left_out: dict[str, str] = {}
     for instances in shown:
-        model, tokens = instances.setup.model, (instances.isl or 0.0) + (instances.osl or 0.0)
-        name, most = model.name, model.max_context
-        if most is not None and tokens > most:
-            too_long[name] = (
-                f"{name} supports {most:,} tokens; these requests have {tokens:,.0f}. Shorten --isl or --osl."
-            )
+        model = instances.setup.model
         # Flags in config.json switch biases, which have little effect.
         if keys := [key for key in model.left_out if not key.endswith((" true", " false"))]:
-            left_out[name] = LEFT_OUT.format(name, ", ".join(keys))
+            left_out[model.name] = LEFT_OUT.format(model.name, ", ".join(keys))
     setups = [instances.setup for instances in shown]
     return [
-        *too_long.values(),
         *generation_remarks(setups),
         *price_remarks(setups),
         *calibration_warnings(shown),
@@ -364,11 +357,11 @@ def unit_notes(setup: Setup) -> list[str]:
     return notes
 
 
-def setup_warnings(setup: Setup, *, lengths_told: bool = False) -> list[str]:
-    """Warnings on the model and on what-ifs. If ``lengths_told`` is True, too long contexts are not reported."""
+def setup_warnings(setup: Setup) -> list[str]:
+    """Warnings on the model and on what-ifs."""
     model, notes = setup.model, []
     longest = max((length for length, _ in setup.contexts), default=setup.context)
-    if not lengths_told and model.max_context is not None and longest > model.max_context:
+    if model.max_context is not None and longest > model.max_context:
         notes.append(f"The model supports at most {model.max_context:,} tokens of context.")
     wheres = (used.source.where for used in setup_sources(setup) if used.source.kind == "what_if")
     changed = dict.fromkeys(where for where in wheres if "assumptions.cpu." not in where)

@@ -10,7 +10,7 @@ from typing import Any
 from inference_econ.answers.deployments.deployment import SelectionRule, layout_of, statistics
 from inference_econ.answers.deployments.recommend import POISSON, Burstiness
 from inference_econ.answers.disaggregated.load import PooledFleet
-from inference_econ.answers.slo import NAMES, Chances, Targets
+from inference_econ.answers.slo import FILLED, NAMES, Chances, Targets
 from inference_econ.engine import Setup, chip_power
 from inference_econ.inputs import BYTES_PER_ELEMENT, catalog
 from inference_econ.inputs.workload.percentiles import MEAN
@@ -72,7 +72,10 @@ def pools_meaning(disaggregated: bool) -> list[str]:
     """Meaning of the layouts of disaggregated deployments; empty without such deployments."""
     if not disaggregated:
         return []
-    return ["Layout '2P1D tp1 + tp4' has 2 prefill instances with tensor parallelism 1 and 1 decode instance with 4."]
+    return [
+        "Layout '2P1D tp1 + tp4' has 2 prefill instances with tensor parallelism 1 and 1 decode instance with 4. "
+        f"Prefill instances are planned for at most {100 * FILLED:g}% load, so prompts rarely queue."
+    ]
 
 
 def _sufficient(shown: Sequence[Chances]) -> str:
@@ -113,9 +116,11 @@ def kept_with(chances: Chances, targets: Targets) -> list[str]:
 def burstiness_note(compared: Burstiness, targets: Targets, *, promised: bool = False) -> str:
     """Note on latencies at the same load under arrivals that differ from the assumed arrivals.
 
-    With ``promised``, the note names an SLO that the fleet violates under the other arrivals.
+    With ``promised``, the note names an SLO that the fleet violates under the other arrivals. Simulated latencies are
+    marked, because the latencies of a table may come from the analytical model.
     """
     load, other = compared.assumed, compared.other
+    method = " (simulated)" if other.played else ""
     arrivals = arrivals_label(compared.other_scv).replace(" (", " arrivals (")
     where = f"At {100 * load.utilization:.0f}% load, {arrivals} "
     if other.saturated:
@@ -128,7 +133,7 @@ def burstiness_note(compared: Burstiness, targets: Targets, *, promised: bool = 
         now, then = (_rounded(targets.statistic(broken, seen)) for seen in (load, other))
         return (
             f"{arrivals[0].upper()}{arrivals[1:]} violate the {broken.upper()} SLO of row 1: "
-            f"{targets.percentile_of(broken)} is {then} instead of {now}."
+            f"{targets.percentile_of(broken)} is {then} instead of {now}{method}."
         )
     ends = {name: [targets.statistic(name, seen) for seen in (load, other)] for name in ("ttft", "tpot")}
     verb = "raise" if all(now <= then for now, then in ends.values()) else "change"
@@ -138,7 +143,7 @@ def burstiness_note(compared: Burstiness, targets: Targets, *, promised: bool = 
         for name, (now, then) in ends.items()
         if now
     ]
-    return f"{where}{verb} {' and '.join(changes)}."
+    return f"{where}{verb} {' and '.join(changes)}{method}."
 
 
 def arrivals_label(scv: float) -> str:
@@ -154,12 +159,12 @@ def arrivals_label(scv: float) -> str:
 
 
 def _rounded(seconds: float) -> str:
-    """Format a time with two digits, because the third digit of a simulated time is random."""
+    """Format a time with three digits, as in tables."""
     if math.isinf(seconds):
         return "unbounded"
     if seconds >= 1.0:
-        return f"{seconds:.2g} s" if seconds < 100.0 else f"{seconds:,.0f} s"
-    return f"{float(f'{1e3 * seconds:.2g}'):g} ms"
+        return f"{seconds:.3g} s" if seconds < 100.0 else f"{seconds:,.0f} s"
+    return f"{1e3 * seconds:.3g} ms"
 
 
 def started(layout: Mapping[str, float | str]) -> str:
@@ -202,13 +207,13 @@ def _with_column(table: Table, after: str, head: str, cells: Sequence[str]) -> T
 def with_recipes(table: Table, practices: Sequence[str]) -> Table:
     """Add a column of recipes after the engines; the table is unchanged if all rows have the same recipe.
 
-    A narrow terminal leaves out this column first, or last if an engine has several recipes.
+    A narrow terminal leaves out this column first, or never if an engine has several recipes.
     """
     if len(set(practices)) == 1 or "engine" not in table.columns:
         return table
     engines = [row[table.columns.index("engine")] for row in table.rows]
     alike = len(set(zip(engines, practices, strict=True))) == len(set(engines))
-    least = ("recipe", *table.least) if alike else (*table.least, "recipe")
+    least = ("recipe", *table.least) if alike else table.least
     return replace(_with_column(table, "engine", "recipe", practices), least=least)
 
 

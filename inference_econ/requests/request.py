@@ -304,7 +304,10 @@ def _frozen(value: object) -> Any:
 
 def spelled(name: str) -> str:
     """Spelling of an option on the command line, by its Python name."""
-    return OPTIONS[name].spelled if name in OPTIONS else f"--{name.replace('_', '-')}"
+    if name in OPTIONS:
+        return OPTIONS[name].spelled
+    own = (command.parameters[name] for command in COMMANDS.values() if name in command.parameters)
+    return next((parameter.typed for parameter in own), f"--{name.replace('_', '-')}")
 
 
 def refuse(stray: Iterable[str], message: str, option: str | None = None) -> None:

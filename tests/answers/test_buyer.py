@@ -11,7 +11,7 @@ from inference_econ.answers.price import price, usual_speed
 from inference_econ.answers.slo import FILLED, Targets
 from inference_econ.errors import NothingFitsError
 from inference_econ.inputs import catalog, known_offers
-from inference_econ.report.questions.price import PricePage, break_even, usual_speed_label
+from inference_econ.report.questions.price import PricePage, break_even, default_slo_note
 from tests.offered import offer_of
 
 
@@ -26,7 +26,9 @@ def test_it_is_the_median_of_the_offers_of_the_last_day() -> None:
     assert len(speeds) == 21
     assert usual.tokens_per_second == statistics.median(speeds) == 150.354
     assert usual.source == "median of 21 API offers of 2025-06-27, openrouter2025"
-    assert usual_speed_label(usual) == f"150 tokens/s per user ({usual.source})"
+    assert (
+        default_slo_note(usual) == f"Default TPOT SLO: 150 tokens/s per user ({usual.source}). Change it with --tpot."
+    )
     assert "openrouter2025" in catalog.references()
 
 
@@ -82,7 +84,7 @@ def test_where_nothing_is_as_fast_twenty_is_taken_and_said() -> None:
     assert sheet.targets == Targets(tpot_seconds=0.05, tpot_percentile="mean")
     assert sheet.usual is not None
     reason = "nothing here reaches 150, the median of 21 API offers of 2025-06-27, openrouter2025"
-    assert usual_speed_label(sheet.usual) == f"20 tokens/s per user ({reason})"
+    assert default_slo_note(sheet.usual) == f"Default TPOT SLO: 20 tokens/s per user ({reason}). Change it with --tpot."
 
 
 def test_where_nothing_is_that_fast_either_it_is_said_what_to_do() -> None:

@@ -187,18 +187,10 @@ def test_what_nothing_keeps_says_which_promise_to_relax(
     assert all(f"{name} alone, however long, would not" in str(caught.value) for name in helpless)
 
 
-def test_requests_beyond_the_model_are_what_nothing_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command fails at once, without a search for a feasible SLO."""
-    monkeypatch.delattr("inference_econ.answers.slo.relaxations")
-    offers, targets = [offer_of(isl="150000", most=4)], Targets(0.1, 0.03)
-    limit = r"these requests have 150,200 tokens, and Llama 3\.1 8B was made for 131,072 at most; give shorter ones"
-    nothing = pytest.raises(NothingFitsError, match=rf"{limit} .*, or promise less\. Best reachable: NVIDIA H100")
-    with nothing:
-        recommend(offers, 5.0, targets)
-    with nothing:
-        most_traffic(offers, Means(8), targets)
-    with pytest.raises(NothingFitsError, match=r"GB of KV cache > .*; these .* 131,072 at most; .* or larger chips$"):
-        offer_of(isl="9000000", most=4)
+def test_requests_longer_than_the_context_of_the_model_are_rejected() -> None:
+    limit = r"these requests have 150,200 tokens, but Llama 3\.1 8B supports 131,072\. .* model\.max_context=150200"
+    with pytest.raises(InputError, match=limit):
+        offer_of(isl="150000", most=4)
 
 
 def test_a_promised_time_to_the_last_token_is_kept() -> None:

@@ -253,7 +253,7 @@ def test_a_part_of_a_traffic_is_less_bursty() -> None:
 
 def test_contexts_beyond_the_model_are_refused(written: Written) -> None:
     requests = written([(0.0, 100, 10), (1.0, 200_000, 10)]).replay
-    with pytest.raises(ie.InputError, match=r"longest request are 200,010 tokens, and .* was made for [0-9,]+ at most"):
+    with pytest.raises(ie.InputError, match=r"longest request has 200,010 tokens, but .* supports [0-9,]+"):
         _service(requests)
 
 

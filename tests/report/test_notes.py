@@ -211,14 +211,6 @@ def test_changed_constants_say_that_what_was_measured_beside_them_is_not_counted
         assert not any("Changed constants" in text for text in warnings([Instances(other)]))
 
 
-def test_requests_that_a_model_was_not_made_for_are_named() -> None:
-    setup = Setup.of("gpt_oss_120b", "b200")
-    longer, usual = (Instances(setup, [1.0], [1.0], isl, 800.0) for isl in (200_000.0, 100_000.0))
-    text = "gpt-oss 120b supports 131,072 tokens; these requests have 200,800. Shorten --isl or --osl."
-    assert text in warnings([usual, longer])
-    assert text not in warnings([usual])
-
-
 def test_a_frontier_of_requests_that_are_too_long_says_so_once() -> None:
     setup = Setup.of("qwen3_8b", "h200_sxm", engine="vllm")
     front = ie.frontier(setup, ie.Traffic(isl=100_000, osl=500), ie.Space(ie.Pins(tp=8)))

@@ -89,8 +89,8 @@ class PooledFleet:
 
     @property
     def binding(self) -> str:
-        """``prefill`` or ``decode``: the kind of instances with less spare capacity."""
-        return "prefill" if self.prefill_utilization > self.decode_utilization else "decode"
+        """``prefill`` or ``decode``: the kind of instances that is closer to its largest planned load."""
+        return "prefill" if self.prefill_utilization / FILLED > self.decode_utilization / FULLEST else "decode"
 
     @property
     def dollars_per_million_output_tokens(self) -> float:

@@ -18,7 +18,7 @@ from inference_econ.report.charts.plot import Plot, PlotSeries
 from inference_econ.report.fields import Record, view
 from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Pieces, Table
-from inference_econ.report.questions.price import usual_speed_label
+from inference_econ.report.questions.price import default_slo_note
 from inference_econ.report.questions.recommend import choice_label
 from inference_econ.report.service import kept_with, service_title
 
@@ -46,6 +46,7 @@ class BuyPage(AnswerPage[Purchase]):
         rate, rows = answer.request_rate, answer.records()
         traffic = "" if rate is None else f", {rate:g} requests/s"
         title = service_title(f"API, rented or owned{traffic}", answer.services, promises=answer.targets)
+        title += "" if answer.usual is None else " (default)"
         if rate is None:
             return (self.table(title, rows, columns, least=("dollars_per_month", "accelerators")),)
         billed = (
@@ -71,6 +72,7 @@ class BuyPage(AnswerPage[Purchase]):
             least=least,
             notes=(
                 *map(str, self.conclusion()),
+                *([] if answer.usual is None else [default_slo_note(answer.usual)]),
                 *kept_with(filled, answer.targets),
                 *doubts(self.setups(), subjects),
                 *(f"Left out: {reason}." for reason in answer.left_out),
@@ -83,7 +85,6 @@ class BuyPage(AnswerPage[Purchase]):
                 f"The table has the cheapest and the median of {len(answer.offers)} API offers. '$ a month': rent "
                 f"of {self.fleet if answer.request_rate is None else 'the fleet for this rate'} for {MONTH_HOURS:g} "
                 "hours, busy or idle.",
-                *([] if answer.usual is None else [f"Default TPOT SLO: {usual_speed_label(answer.usual)}."]),
                 *_pools(answer.fleets.values() or [lot.pools for lot in answer.lots]),
                 *lot_prices(answer.lots),
                 f"Assumptions: {assumptions_label(self.setups())}.",

@@ -111,6 +111,8 @@ def comparison_table(result: Comparison, speeds: Sequence[float], costs: Sequenc
         probability = "" if winner.chance is None else f" ({chance_percent(winner.chance)}%)"
         cheapest.append(f"{winner.label} at {winner.speed:g} tokens/s{probability}")
     notes = [f"Cheapest (with probability): {', '.join(cheapest)}."] if best else []
+    if any(winner.rivals for winner in best):
+        notes.append("~ marks a cost that may also be the lowest.")
     if bound:
         verb = "is" if len(bound) == 1 else "are"
         notes.append(
@@ -124,8 +126,7 @@ def comparison_table(result: Comparison, speeds: Sequence[float], costs: Sequenc
     why = [
         "'$ at N': cost per million output tokens of the cheapest deployment with N tokens/s per user"
         f"{'' if services else ' or more'}.",
-        "The percentage at the lowest cost is the probability that this row is cheaper than the second-cheapest row. "
-        "~ marks a row that may also be the cheapest.",
+        "The percentage at the lowest cost is the probability that this row is cheaper than the second-cheapest row.",
         "'best': speed of the deployment that maximizes speed^3 / cost. The next columns describe this deployment."
         + (" 'tok/s at $N' and 'GPUs at $N': the fastest instance with a cost of at most $N." if costs else ""),
         MEANS if services else DECODED,

@@ -141,8 +141,6 @@ def frontier_table(front: AnyFront, y: Metric = "cost") -> Table:
     setups: Sequence[Setup] = (front.setup,)
     predicted: Sequence[Quantity] = ("tpot",)
     counted = ""
-    # Too long requests are already reported by another note or error.
-    lengths_told = not isinstance(front, Frontier) or (front.traffic is not None and front.traffic.isl is not None)
     basis = [f"{DECODED} Assumptions: {front.setup.assumptions.name}."]
     if isinstance(front, ServiceFrontier):
         columns = ("ttft_seconds", "tpot_seconds", "accelerators", "layout", "concurrency", "evidence")
@@ -167,7 +165,7 @@ def frontier_table(front: AnyFront, y: Metric = "cost") -> Table:
             *saving_note(front.saving),
             *(one_gpu_notes(front.setup) if min(front.accelerators) > 1 else ()),
             *doubts(setups, subjects),
-            *setup_warnings(front.setup, lengths_told=lengths_told),
+            *setup_warnings(front.setup),
             f"* marks the point that maximizes speed^3 / cost.{counted}",
         ),
         why=(

@@ -63,6 +63,7 @@ class PricePage(AnswerPage[Sheet]):
             ]
         notes = [
             f"{choice_label(sheet)}. The load is {100 * sheet.load.utilization:.0f}% of capacity.",
+            *([] if sheet.usual is None else [default_slo_note(sheet.usual)]),
             *wait_notes([sheet.load]),
             *([] if api is None else [break_even(sheet, api)]),
             *([] if sheet.input_price is None else [_output_price(sheet, sheet.input_price)]),
@@ -72,7 +73,6 @@ class PricePage(AnswerPage[Sheet]):
         ]
         why = [
             *chosen,
-            *([] if sheet.usual is None else [f"Default TPOT SLO: {usual_speed_label(sheet.usual)}."]),
             *load_notes(sheet.load, sheet.replicas, sheet.targets),
             *power_notes(setup, sheet.power()),
             f"Assumptions: {setup.assumptions.name}.",
@@ -111,9 +111,9 @@ def offer_label(offer: Offer) -> str:
     return f"API: {offer.provider}, {offer.model_as_written}{hours}, {offer.date} ({offer.source}){cached}."
 
 
-def usual_speed_label(usual: UsualSpeed) -> str:
-    """Describe the reference speed with its source."""
-    return f"{usual.tokens_per_second:.3g} tokens/s per user ({usual.source})"
+def default_slo_note(usual: UsualSpeed) -> str:
+    """Sentence on the default TPOT SLO: the reference speed with its source."""
+    return f"Default TPOT SLO: {usual.tokens_per_second:.3g} tokens/s per user ({usual.source}). Change it with --tpot."
 
 
 def _output_price(sheet: Sheet, input_price: float) -> str:
@@ -125,12 +125,9 @@ def _output_price(sheet: Sheet, input_price: float) -> str:
 
 
 def price_title(sheet: Sheet) -> str:
-    """Heading in one line: model, GPU, request rate, and user speed."""
-    rate = sheet.requests_per_second
-    promises = sheet.targets if sheet.usual is None else None
-    title = service_title("Token prices", [sheet.service], rate=rate, promises=promises)
-    speed = sheet.tokens_per_second_per_user
-    return title if speed is None or promises is not None else f"{title}; {speed:.3g} tokens/s/user"
+    """Heading in one line: model, GPU, request rate, and SLOs."""
+    title = service_title("Token prices", [sheet.service], rate=sheet.requests_per_second, promises=sheet.targets)
+    return title if sheet.usual is None else f"{title} (default)"
 
 
 def break_even(sheet: Sheet, api: Mapping[str, float]) -> str:

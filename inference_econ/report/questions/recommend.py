@@ -148,7 +148,6 @@ def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
             "joules_per_output_token",
             "dollars_per_million_output_tokens",
             "utilization",
-            "accelerators_rented",
             "concurrency_per_replica",
             e2e,
             "limiting_constraint",
