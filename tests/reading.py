@@ -7,12 +7,13 @@ import io
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import yaml
 
 FIXTURES = Path(__file__).parent / "fixtures"
+T = TypeVar("T")
 
 
 def csv_rows(text: str) -> list[dict[str, str]]:
@@ -56,3 +57,9 @@ def numbers(value: object) -> Iterator[float]:
 def scalar(value: object) -> float:
     """Return the first element of an array, or the number itself."""
     return float(np.ravel(np.asarray(value, dtype=float))[0])
+
+
+def present(value: T | None) -> T:
+    """Return a value that must not be None."""
+    assert value is not None
+    return value

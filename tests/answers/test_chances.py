@@ -22,6 +22,7 @@ from inference_econ.inputs import Length, Requests
 from inference_econ.serving import Services
 from tests import asking
 from tests.offered import offer_of, service_of
+from tests.reading import present
 
 PROFILE = "profiles/hopper"
 FREE = Targets(0.2, 0.02)
@@ -93,12 +94,10 @@ def test_two_pools_keep_promises_with_their_confidence() -> None:
     requests = Requests(isl=Length.parse("2000"), osl=Length.parse("300"))
     pools = asking.pools("llama_3_8b", "h100_sxm", requests, assumptions=PROFILE, price=2.0, max_accelerators=2)
     free, sure = DisaggregationTerms(FREE), DisaggregationTerms(SURE)
-    fleet, cheaper = (size_pools.smallest(pools, 30.0, terms) for terms in (sure, free))
-    assert fleet is not None and cheaper is not None
+    fleet, cheaper = (present(size_pools.smallest(pools, 30.0, terms)) for terms in (sure, free))
     assert fleet.dollars_per_hour >= cheaper.dollars_per_hour
     assert all(chance is None or chance >= 0.8 - 1e-9 for chance in fleet.chances(SURE))
-    more, less = (budget.largest(pools, Means(8), terms) for terms in (free, sure))
-    assert more is not None and less is not None
+    more, less = (present(budget.largest(pools, Means(8), terms)) for terms in (free, sure))
     assert less.load.requests_per_second < more.load.requests_per_second
     with pytest.raises(NothingFitsError, match=r"no pair of layouts keeps TTFT 25 ms \(p90, with 80 %\)"):
         size_pools.smallest(pools, 30.0, DisaggregationTerms(Targets(0.025, confidence=0.8)))

@@ -17,6 +17,7 @@ from inference_econ.errors import InputError
 from inference_econ.report.questions.load import LoadPage, load_charts, loads_under
 from inference_econ.serving import needs_simulation, slo_met_share
 from tests.offered import offer_of, service_of
+from tests.reading import present
 
 PROMISED = Targets(ttft_seconds=0.1, tpot_seconds=0.02)
 
@@ -115,8 +116,7 @@ def test_charts_of_latencies_and_cost() -> None:
     assert each.lines[3].y[0] == pytest.approx(1e3 * others[0].tpot_seconds["p90"])
     # Simulated values replace analytical ones, as below the table.
     played = next(index for index, point in enumerate(shown) if point.simulated is not None)
-    trace = shown[played].simulated
-    assert trace is not None
+    trace = present(shown[played].simulated)
     assert first.lines[1].y[played] == pytest.approx(1e3 * trace.summary()["ttft"]["p90"].value)
     assert list(cost.marks.values()) == [service_of().most_requests_per_second]
     # The preset has no known errors.
@@ -148,8 +148,7 @@ def test_the_band_of_a_load_is_around_p90() -> None:
     loads = [point.load for point in shown]
     chart = load_charts(shown, {1.0: loads, 10.0: loads}, Targets())[0]
     assert [line.band is not None for line in chart.lines] == [False, True, False, False]
-    band = chart.lines[1].band
-    assert band is not None
+    band = present(chart.lines[1].band)
     assert band.y[0] < chart.lines[1].y[0] < band.other_y[0]
     assert chart.bands == "80% interval (profiles/hopper), around p90"
 

@@ -20,6 +20,7 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import HBM, HardwareSpec, Requests, catalog
 from inference_econ.report.questions.prefix_cache import offload_table
 from tests import asking
+from tests.reading import present
 
 TIERS = [catalog.tier(name) for name in catalog.part_names("tiers")]
 TALK = Conversation(8, 300, 400, system_tokens=1000)
@@ -125,8 +126,7 @@ def test_hbm_holds_what_running_requests_leave() -> None:
     quiet, busy = (found(requests_per_second=rate).readings[0].capacity_bytes for rate in (0.1, 5.0))
     assert 0 < busy < quiet
     assert found(requests_per_second=1e6).readings[0].capacity_bytes == 0.0
-    saturated = found(requests_per_second=1e6, conversation=TALK).readings[0].reuse
-    assert saturated is not None
+    saturated = present(found(requests_per_second=1e6, conversation=TALK).readings[0].reuse)
     assert (saturated.lifetime_seconds, saturated.returning) == (0.0, 0.0)
 
 
@@ -219,6 +219,5 @@ def test_measured_copies_are_near_what_is_assumed() -> None:
     """Compare host-to-device copies of Azure's benchmarks with the assumption, which is one number for all chips."""
     measured = {"h100_sxm": 51e9, "h200_sxm": 52e9, "a100_sxm_80": 26.28e9, "gb200_nvl72": 201e9}
     for name, rate in measured.items():
-        link = catalog.hardware(name).host_link_bytes_per_second_one_way
-        assert link is not None
+        link = present(catalog.hardware(name).host_link_bytes_per_second_one_way)
         assert link * catalog.tier("dram").link_efficiency == pytest.approx(rate, rel=0.11)

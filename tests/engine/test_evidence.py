@@ -17,6 +17,7 @@ from inference_econ.engine.open_choices import for_engine
 from inference_econ.engine.posterior import PULL, opinions_of
 from inference_econ.engine.step import step_seconds
 from inference_econ.errors import NothingFitsError
+from tests.reading import present
 
 
 @pytest.mark.long
@@ -79,8 +80,7 @@ def test_an_unmeasured_engine_is_half_way_to_the_mean_of_all() -> None:
     own = {engine.name: _mean_log(_run(engine, setup), plans) for engine in setup.engines}
     assert len(own) == 3
     for engine in setup.engines:
-        levels = for_engine(setup, engine).levels
-        assert levels is not None
+        levels = present(for_engine(setup, engine).levels)
         assert levels.pull[0] == pytest.approx(PULL * (np.mean(list(own.values())) - own[engine.name]), abs=1e-9)
         assert levels.served(speculates=True).pull == (0.0, 0.0)
 

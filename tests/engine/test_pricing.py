@@ -11,6 +11,7 @@ from inference_econ.engine.pricing import hour_price
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
 from inference_econ.report.headings import price_label
+from tests.reading import present
 
 
 @pytest.mark.rows
@@ -29,16 +30,13 @@ def test_prices_that_there_are_not(chip: str, asked: str, message: str) -> None:
 
 def test_an_owned_hour_is_that_of_the_usual_terms_with_the_source_of_the_purchase() -> None:
     chip, terms = catalog.hardware("h100_sxm"), catalog.ownership()
-    price, bought = hour_price(chip, "owned"), chip.purchase
-    assert price is not None
-    assert bought is not None
+    price, bought = present(hour_price(chip, "owned")), present(chip.purchase)
     hours = terms.lifetime_years * 8760 * terms.utilisation
     assert price.dollars > bought.dollars_per_accelerator / hours
     assert (price.kind, price.date, price.verified, price.ref) == ("owned", bought.date, True, bought.ref)
     assert price.where.endswith("(quote: 38,750 USD)")
     # GB200 has no public price, so the price of a rack is an estimate.
-    guessed = hour_price(catalog.hardware("gb200_nvl72"), "owned")
-    assert guessed is not None
+    guessed = present(hour_price(catalog.hardware("gb200_nvl72"), "owned"))
     assert (guessed.verified, guessed.doubt) == (False, "not verified")
 
 

@@ -25,7 +25,7 @@ from inference_econ.engine import (
 )
 from inference_econ.inputs import BYTES_PER_ELEMENT, HardwareSpec, Precision, catalog
 from inference_econ.search.fastest import token_seconds
-from tests.reading import tables
+from tests.reading import present, tables
 
 Array = npt.NDArray[np.float64]
 
@@ -175,9 +175,8 @@ def test_weight_bytes(name: str, weights: str | None) -> None:
         kept = model.parameter_parts()["embeddings"] if kept_wide else 0.0
         assert found == pytest.approx(model.total_parameters * stored + kept, rel=1e-9)
     elif model.expert_weights is None:
-        assert model.embedding_weights is not None
         embedded = model.parameter_parts()["embeddings"]
-        narrow, wide = BYTES_PER_ELEMENT[model.weights], BYTES_PER_ELEMENT[model.embedding_weights]
+        narrow, wide = BYTES_PER_ELEMENT[model.weights], BYTES_PER_ELEMENT[present(model.embedding_weights)]
         assert found == pytest.approx(embedded * wide + (model.total_parameters - embedded) * narrow, rel=1e-9)
     else:
         routed = sum(block.layers * block.feed_forward.parameters(model.hidden_size).routed for block in model.blocks)

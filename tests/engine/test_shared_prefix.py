@@ -18,7 +18,7 @@ from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import Requests
 from tests.asking import pools_of
 from tests.planned import plan_of, row_of
-from tests.reading import scalar
+from tests.reading import present, scalar
 
 #: Llama 3 8B: 32 layers, keys and values of 8 heads of 128 in two bytes, per token [B].
 TOKEN = 32 * 2 * 8 * 128 * 2.0
@@ -122,8 +122,7 @@ def test_every_path_reads_it_once() -> None:
     assert once.at(32).tpot_seconds < 0.8 * each.at(32).tpot_seconds
     medians = []
     for reads in ("once", "per_sequence"):
-        trace = load(offer(*_asked(reads, 8000), space), [8.0], simulate=True).points[0].simulated
-        assert trace is not None
+        trace = present(load(offer(*_asked(reads, 8000), space), [8.0], simulate=True).points[0].simulated)
         medians.append(trace.summary()["tpot"]["p50"].value)
     assert medians[0] < 0.95 * medians[1]
     dollars = [price(offer(*_asked(reads, 8000), space), 8.0).dollars_per_hour for reads in ("once", "per_sequence")]

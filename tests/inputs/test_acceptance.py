@@ -13,7 +13,7 @@ from inference_econ.errors import InputError, SpecError
 from inference_econ.formulas.speculation import expected_tokens_by_position
 from inference_econ.inputs import ProposerName, _yaml, catalog
 from inference_econ.inputs.models.acceptance import SpeculationFacts
-from tests.reading import tables
+from tests.reading import present, tables
 
 FILE: str = tables(Path(__file__))["FILE"]
 
@@ -41,9 +41,7 @@ def test_more_proposals_give_about_as_many_tokens_or_more() -> None:
 
 def test_acceptance_on_random_tokens_of_one_and_two_proposals_follows_from_that_of_three() -> None:
     facts = catalog.speculation_facts()
-    text, random = (facts.lengths("deepseek_v3", "MTP", prompts) for prompts in ("text", "random"))
-    assert text is not None
-    assert random is not None
+    text, random = (present(facts.lengths("deepseek_v3", "MTP", prompts)) for prompts in ("text", "random"))
     share = (2.50 - 1.0) / (text.tokens[3] - 1.0)
     for length in (1, 2, 3):
         assert random.tokens[length] == pytest.approx(1.0 + share * (text.tokens[length] - 1.0), abs=0.005)
@@ -52,8 +50,7 @@ def test_acceptance_on_random_tokens_of_one_and_two_proposals_follows_from_that_
 def test_the_other_kind_of_prompts_stands_in(tmp_path: Path) -> None:
     facts = _facts(tmp_path)
     for prompts in ("text", "random"):
-        found = facts.lengths("deepseek_v3", "MTP", prompts)
-        assert found is not None
+        found = present(facts.lengths("deepseek_v3", "MTP", prompts))
         assert found.tokens == {1: 1.9, 3: 2.8}
     assert facts.lengths("deepseek_v3", "EAGLE3", "text") is None
     assert facts.lengths("glm_5", "MTP", "text") is None

@@ -9,7 +9,7 @@ import pytest
 
 import inference_econ as ie
 from inference_econ.inputs import Lengths, SessionSpec, Step
-from tests.reading import tables
+from tests.reading import present, tables
 
 _FILE: str = tables(Path(__file__))["_FILE"]
 
@@ -18,8 +18,7 @@ def test_a_file_of_a_traffic_is_read_by_its_path(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(_FILE)
     traffic = ie.traffic(tmp_path / "mine.yaml")
     assert traffic.arrivals.rate == 1.75
-    assert traffic.lengths is not None
-    assert traffic.lengths.rows == ((100, 80, 0, 0.75), (900, 20, 512, 0.25))
+    assert present(traffic.lengths).rows == ((100, 80, 0, 0.75), (900, 20, 512, 0.25))
 
 
 @pytest.mark.rows

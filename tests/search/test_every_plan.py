@@ -20,6 +20,7 @@ from inference_econ.records.plain import csv_text, json_text
 from inference_econ.report.questions import frontier
 from inference_econ.search import every_plan
 from tests import asking
+from tests.reading import present
 
 TRAFFIC = ie.Traffic(isl=2000, osl=500)
 DRAFT = ie.Speculation.of("draft", 0.8, 3, model=ie.model("llama_3_8b"))
@@ -147,8 +148,7 @@ def test_records_rows_and_the_summary_agree() -> None:
 
 def test_what_is_listed_is_what_is_held_against_the_measurements() -> None:
     hopper = ie.assumptions("profiles/hopper")
-    assert hopper.calibration is not None
-    known = hopper.calibration.model_copy(update={"requests_per_accelerator": Range(low=2, high=2)})
+    known = present(hopper.calibration).model_copy(update={"requests_per_accelerator": Range(low=2, high=2)})
     front = _front("llama_3_8b", max_accelerators=2, assumptions=hopper.model_copy(update={"calibration": known}))
     plans = front.plans()
     for asked, sizes, batches in (

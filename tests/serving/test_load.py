@@ -34,6 +34,7 @@ from inference_econ.serving import Gamma, Loaded, Service, loaded, slo_met_share
 from inference_econ.serving.lengths import new_tokens
 from inference_econ.serving.simulation.simulator import rehearse, rehearsing, server
 from tests.offered import EIGHT_CHIPS, ONE_CHIP, service_of
+from tests.reading import present
 
 SERVICES = {
     "short": lambda: service_of(),
@@ -381,8 +382,7 @@ def test_groups_step_together_in_both() -> None:
     # A + M / 4 and A + M.
     assert simulated.times.together(1000, 1000) == pytest.approx(alone, rel=1e-6)
     assert simulated.times.together(1000, 4000) == pytest.approx(4.0 * full, rel=1e-6)
-    assert simulated.times.lone_step_seconds is not None
-    assert simulated.times.lone_step_seconds(4, 1000.0) > simulated.times.decode_step_seconds(4, 1000.0)
+    assert present(simulated.times.lone_step_seconds)(4, 1000.0) > simulated.times.decode_step_seconds(4, 1000.0)
     found = rehearse(one, 0.05 * one.most_requests_per_second, count=500)
     assert found.ttft.min() >= one.prefill_seconds * (1.0 - 1e-6)
 

@@ -16,6 +16,7 @@ from inference_econ.search import Frontier, Sampling
 from inference_econ.studies.results import Curve
 from inference_econ.studies.scenario import run
 from tests import asking
+from tests.reading import present
 
 FRONTIERS = Path(__file__).parents[1] / "fixtures" / "frontiers"
 #: Relative; the two differ in the order of their sums.
@@ -118,8 +119,7 @@ def test_figure_1_lower_demand_never_helps_and_caps_never_help() -> None:
 
 
 def test_figure_2_the_square_root_law_through_the_smallest_model() -> None:
-    found = run("paper/figure_2").comparison
-    assert found is not None
+    found = present(run("paper/figure_2").comparison)
     assert found.labels == ("PaLM 8B", "PaLM 62B", "PaLM 540B")
     np.testing.assert_allclose(found.measured, [4e-3, 13e-3, 32e-3], rtol=1e-12)
     # Eq. (19): latency grows with the root of the parameters. 540.35 / 8.63 = 62.6, and its root is 7.91.
@@ -189,7 +189,6 @@ def test_figure_10_fastest_and_preferred_points() -> None:
 
 
 def test_a_speed_beyond_the_frontier_is_refused() -> None:
-    front = run("paper/table_4").curves[0].frontier
-    assert front is not None
+    front = present(run("paper/table_4").curves[0].frontier)
     with pytest.raises(InputError, match=r"no deployment reaches 500 tokens/s per user; the fastest has 152\.1"):
         front.cheapest(500)

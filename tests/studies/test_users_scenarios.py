@@ -24,7 +24,7 @@ from inference_econ.report.questions.assess import verdict
 from inference_econ.report.questions.scenario import scenario_table, scenario_tables
 from inference_econ.studies.scenario import run
 from tests import asking
-from tests.reading import tables
+from tests.reading import present, tables
 
 SCENARIO: str = tables(Path(__file__))["SCENARIO"]
 
@@ -171,9 +171,7 @@ def test_series_override_what_is_common(write: Write) -> None:
         ("{label: 16 bits}", "{label: 16 bits, settings: {context: 7}}"),
         ("{weights: fp8}", "{hardware: h200_sxm, assumptions: ideal, price: 1.25 USD/h, pipeline: false, grid: null}"),
     )
-    wide, other = (curve.frontier for curve in run(write(text)).curves)
-    assert wide is not None
-    assert other is not None
+    wide, other = (present(curve.frontier) for curve in run(write(text)).curves)
     # A context replaces the common lengths.
     assert wide.setup.context == 7.0
     assert other.setup.context == 110.0
@@ -273,8 +271,7 @@ def test_mistakes_with_the_toy_model(write: Write, changes: list[tuple[str, str]
 
 
 def test_the_square_root_law(write: Write) -> None:
-    found = run(write(LAW)).comparison
-    assert found is not None
+    found = present(run(write(LAW)).comparison)
     assert found.predicted.tolist() == pytest.approx([1e-3, 2e-3])
     assert scenario_table(run(write(LAW))).rows[1] == ("large", "4", "3.0", "2.0")
     with pytest.raises(SpecError, match=re.escape("ask.measured.0.latency must be > 0, got '0 ms'")):

@@ -29,6 +29,7 @@ from inference_econ.inputs import HardwareSpec, ProposerName, Requests, catalog
 from inference_econ.serving import Gamma, LengthSample, new_tokens
 from inference_econ.serving.simulation import simulator
 from tests import asking
+from tests.reading import present
 
 
 def lengths(isl: float | str, osl: float, cached: float = 0.0) -> Requests:
@@ -169,8 +170,7 @@ def test_layouts_some_of_whose_groups_would_idle_are_left_out() -> None:
 )
 def test_the_smallest_fleet_is_the_cheapest_of_all(rate: float, targets: Targets) -> None:
     both = pools("llama_3_8b", "h100_sxm", lengths(2000, 200), max_accelerators=2)
-    found = size_pools.smallest(both, rate, DisaggregationTerms(targets))
-    assert found is not None
+    found = present(size_pools.smallest(both, rate, DisaggregationTerms(targets)))
     assert targets.first_violated(found.load) is None
     assert found.prefill_utilization <= FILLED
     price = both.decode.setup.dollars_per_accelerator_hour

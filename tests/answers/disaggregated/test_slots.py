@@ -19,6 +19,7 @@ from inference_econ.extras.servers.prediction.closed_loop import closed_loop, pl
 from inference_econ.inputs import Requests, catalog
 from inference_econ.report.service import slots_notes
 from tests import asking
+from tests.reading import present
 
 PERCENTILES = ("mean", "p50", "p90")
 
@@ -135,9 +136,8 @@ def test_more_memory_is_never_dearer(percentile: str, ttft: float) -> None:
         targets = Targets(ttft, tpot, percentile)
         for rate in (2.0, 5.0, 11.0):
             small, large = (
-                size_pools.smallest(pools(memory), rate, DisaggregationTerms(targets)) for memory in (1.0, 3.0)
+                present(size_pools.smallest(pools(memory), rate, DisaggregationTerms(targets))) for memory in (1.0, 3.0)
             )
-            assert small is not None and large is not None
             assert large.dollars_per_hour <= small.dollars_per_hour * (1.0 + 1e-9)
             assert targets.first_violated(large.load) is None
         means = Means(accelerators=6)
@@ -147,17 +147,14 @@ def test_more_memory_is_never_dearer(percentile: str, ttft: float) -> None:
 
 
 def test_without_a_promised_ttft_answers_wait_little_for_a_place() -> None:
-    fleet = size_pools.smallest(pools(3.0), 40.0, DisaggregationTerms(Targets(tpot_seconds=0.026)))
-    assert fleet is not None
+    fleet = present(size_pools.smallest(pools(3.0), 40.0, DisaggregationTerms(Targets(tpot_seconds=0.026))))
     assert fleet.slots < decoder(3.0).slots
     said = f"limits a decode instance to {fleet.slots} concurrent requests (vLLM --max-num-seqs). Its memory "
     assert f"{said}has room for {decoder(3.0).slots}" in slots_notes(fleet)[0]
     assert fleet.decode_utilization <= FILLED * (1.0 + 1e-9)
-    hurried = size_pools.smallest(pools(3.0), 40.0, DisaggregationTerms(Targets(5.0, 0.026)))
-    assert hurried is not None
+    hurried = present(size_pools.smallest(pools(3.0), 40.0, DisaggregationTerms(Targets(5.0, 0.026))))
     assert hurried.decode_utilization > FILLED
-    idle = size_pools.smallest(pools(3.0), 1.0, DisaggregationTerms(Targets(5.0, 0.05)))
-    assert idle is not None
+    idle = present(size_pools.smallest(pools(3.0), 1.0, DisaggregationTerms(Targets(5.0, 0.05))))
     assert not slots_notes(idle)
 
 

@@ -18,6 +18,7 @@ from inference_econ.answers.slo import FILLED
 from inference_econ.extras.servers.prediction.closed_loop import closed_loop
 from inference_econ.inputs import Requests
 from tests.asking import pools_of
+from tests.reading import present
 
 REQUESTS = Requests.build({"isl": 4000, "osl": 500}, origin="test")
 #: Chips of a group at most, as published pools of one service have them [1].
@@ -201,9 +202,7 @@ def test_faster_links_do_not_ask_for_a_dearer_group() -> None:
         for changed in ((), changes)
     )
     for speed in usual.tokens_per_second.tolist():
-        before, after = usual.at_speed(speed), faster.at_speed(speed)
-        assert before is not None
-        assert after is not None
+        before, after = present(usual.at_speed(speed)), present(faster.at_speed(speed))
         assert after.dollars <= before.dollars * (1 + SIMPLER)
         layout = usual.cheapest(speed).layout
         if (layout["prefill_instances"], layout["decode_instances"]) == (4, 5):

@@ -20,6 +20,7 @@ from inference_econ.inputs import Requests, catalog
 from inference_econ.serving import loaded
 from inference_econ.serving.simulation import arrivals, events, simulator
 from tests import asking
+from tests.reading import present
 
 
 @cache
@@ -135,8 +136,7 @@ def test_the_simulation_sees_what_both_sides_promise() -> None:
 def test_the_largest_fleet_is_the_best_of_all_that_keep_their_promises_under_load() -> None:
     both, terms = few(), DisaggregationTerms(Targets(0.12, 0.015))
     for chips in (2, 5, 9):
-        found = budget.largest(both, Means(chips), terms)
-        assert found is not None
+        found = present(budget.largest(both, Means(chips), terms))
         assert terms.targets.first_violated(found.load) is None
         assert sum(found.accelerators) <= chips
         assert max(found.prefill_utilization, found.decode_utilization) <= 0.8 * (1.0 + 1e-9)

@@ -14,6 +14,7 @@ from inference_econ.inputs import catalog
 from inference_econ.search.fastest import fastest
 from tests.asking import pinned
 from tests.planned import setup_of
+from tests.reading import present
 
 
 def _question(model: str, preset: str = "deployable", changes: tuple[str, ...] = ()) -> Setup:
@@ -29,10 +30,10 @@ def _all_pairs(size: int, batch: float, pp: int) -> Plans:
 
 def _possible(setup: Setup, plans: Plans) -> set[tuple[float, float]]:
     """Return the attention and expert-parallel ranks of the plans that meet the divisibility rules."""
-    assert plans.ep is not None
     codes = np.broadcast_to(setup.reasons(plans, "1d"), plans.shape)
     ranks, ep = (
-        np.broadcast_to(axis, plans.shape)[codes != memory.DIVIDE] for axis in (plans.attention_ranks, plans.ep)
+        np.broadcast_to(axis, plans.shape)[codes != memory.DIVIDE]
+        for axis in (plans.attention_ranks, present(plans.ep))
     )
     return set(zip(ranks.tolist(), ep.tolist(), strict=True))
 
@@ -143,8 +144,7 @@ def test_pinned_degrees_are_the_only_ones() -> None:
         plans = found.plans
         got = {"tp": plans.attention_ranks, "dp": plans.stage / plans.attention_ranks, "pp": plans.pp, "ep": plans.ep}
         for name, value in pins.given().items():
-            degree = got[name]
-            assert degree is not None
+            degree = present(got[name])
             assert set(degree[np.isfinite(found.seconds.ravel())].tolist()) == {value}
 
 
@@ -153,8 +153,7 @@ def test_an_expert_pin_does_not_change_a_dense_model() -> None:
     setup = _question("llama_3_8b")
     one = Plans.of(np.array([8.0]), np.array([8.0]), np.ones(1))
     tried = WholeLayouts(pipeline=False, pins=Pins(ep=4)).variants(setup.model, setup.assumptions, one)
-    assert tried.ep is not None
-    assert set(tried.ep.ravel().tolist()) == {1.0}
+    assert set(present(tried.ep).ravel().tolist()) == {1.0}
 
 
 # Fixed degrees alone

@@ -19,6 +19,7 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import Requests, ServingEngine, catalog
 from tests.asking import pinned
 from tests.planned import plan_of
+from tests.reading import present
 
 ENGINES = {name: ServingEngine(name, catalog.engine(name).at()) for name in ("sglang", "trtllm", "vllm")}
 powers = st.sampled_from([1, 2, 4, 8, 16])
@@ -121,8 +122,7 @@ def test_the_nearest_can_be_started(tp: int, dp: int, pp: int) -> None:
     try:
         check_startable(setup, Pins(tp=tp, dp=dp, pp=pp))
     except InputError as error:
-        found = re.search(r"Nearest that can be: tp=(\d+), dp=(\d+), pp=(\d+), ep=(\d+)", str(error))
-        assert found is not None
+        found = present(re.search(r"Nearest that can be: tp=(\d+), dp=(\d+), pp=(\d+), ep=(\d+)", str(error)))
         assert setup.engines_of(plan(*map(int, found.groups()))) == [("trtllm",)]
     else:
         assert dp == 1

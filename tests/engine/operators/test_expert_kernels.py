@@ -16,7 +16,7 @@ from inference_econ.errors import InputError, SpecError
 from inference_econ.formulas.grouped_matmul import padded_share
 from inference_econ.inputs import catalog
 from tests.planned import plan_of
-from tests.reading import scalar
+from tests.reading import present, scalar
 
 KERNEL = (
     "{fp8: {math_efficiency: 0.8, hbm_efficiency: 0.5, overlap: 0.25, extra_tokens: 64, extra_elements: 512, "
@@ -136,8 +136,7 @@ def test_deepgemm_on_h800(row: dict[str, float]) -> None:
     """Compare with the products in DeepGEMM's README; the constants are fitted to these and to full layers."""
     changes = ["assumptions.experts.kernels=hopper_trtllm"]
     setup = Setup.of("deepseek_v3", "h800_sxm", assumptions="deployable", changes=changes)
-    kernel = setup.assumptions.experts.kernel("fp8_block")
-    assert kernel is not None
+    kernel = present(setup.assumptions.experts.kernel("fp8_block"))
     flop = 2.0 * row["groups"] * row["m"] * row["n"] * row["k"]
     extra = {"extra_tokens": kernel.extra_tokens, "extra_elements": kernel.extra_elements}
     compute = (

@@ -10,6 +10,7 @@ from inference_econ.engine import Plans, Setup
 from inference_econ.engine.operator_costs import OperatorCosts, operator_costs
 from inference_econ.inputs import catalog
 from tests.planned import plan_of, row_of
+from tests.reading import present
 
 _CURVE = (
     "{decode: {math_efficiency: 0.5, hbm_efficiency: 0.8, overlap: 0.75, extra_tokens: 100}, "
@@ -69,11 +70,9 @@ def test_latents_are_decoded_absorbed_and_prompts_decompressed() -> None:
         row_of(setup, plan_of(batch=8), "attention"),
         row_of(setup, plan_of(batch=1, new_tokens=512, prefill=True), "attention"),
     )
-    assert decode.rates is not None
-    assert (decode.rates.math, decode.padding, decode.kv_padding) == (0.5, 1.05, 1.05)
+    assert (present(decode.rates).math, decode.padding, decode.kv_padding) == (0.5, 1.05, 1.05)
     # Queries and keys of 192, values of 128: heads of 160 on average; 2,255.5 past tokens.
-    assert prompt.rates is not None
-    assert (prompt.rates.math, prompt.kv_padding) == (0.6, 1.0)
+    assert (present(prompt.rates).math, prompt.kv_padding) == (0.6, 1.0)
     assert prompt.padding == pytest.approx((1 + 400 / 2255.5) * (1 + 32 / 160))
 
 
@@ -81,8 +80,7 @@ def test_prompts_that_pick_their_past_attend_to_latents() -> None:
     change = f"assumptions.attention.scores={{latent: {{bf16: {_CURVE}}}}}"
     setup = _setup("deepseek_v3_2", "h200_sxm", change, context=2000)
     prompt = row_of(setup, plan_of(batch=1, new_tokens=512, prefill=True), "attention")
-    assert prompt.rates is not None
-    assert (prompt.rates.math, prompt.padding) == (0.5, 1.0)
+    assert (present(prompt.rates).math, prompt.padding) == (0.5, 1.0)
 
 
 @pytest.mark.parametrize(
