@@ -79,17 +79,7 @@ SHARED = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("model", "version", "logs"),
-    [
-        ("llama_3_70b", "0.17.0", (0.02, 0.03)),
-        ("llama_3_70b", "0.18.0", (0.12, 0.23)),
-        ("llama_3_70b", "0.24.1", (0.17, 0.23)),
-        ("llama_3_8b", "0.17.0", (0.0, 0.0)),
-        ("llama_3_8b", "0.33.0", (0.15, 0.2)),
-        ("qwen3_32b", "0.18.0", (0.1, 0.2)),
-    ],
-)
+@pytest.mark.rows
 def test_corrections_of_releases_are_added(model: str, version: str, logs: tuple[float, float]) -> None:
     """Add corrections of all releases up to that of the setup, without those of speculation."""
     measured = setup(version, model, shared=SHARED)

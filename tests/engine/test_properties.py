@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -26,8 +25,6 @@ from inference_econ.engine import (
 from inference_econ.inputs import BYTES_PER_ELEMENT, HardwareSpec, Precision, catalog
 from inference_econ.search.fastest import token_seconds
 from tests.reading import present, tables
-
-Array = npt.NDArray[np.float64]
 
 #: Sums in another order may differ in the last places.
 ROUNDING = 1e-12
@@ -70,13 +67,6 @@ def plans(draw: st.DrawFn) -> Plans:
     stage = size / pp
     ep = np.minimum(stage, 16.0) ** experts
     return Plans(size, batch, pp, stage**attention, ep, draw(st.integers(1, 5)))
-
-
-@st.composite
-def instances(draw: st.DrawFn) -> Plans:
-    """Draw the same with free layouts of attention and experts."""
-    fixed = draw(plans())
-    return replace(fixed, attention_ranks=fixed.stage, ep=None)
 
 
 def _never_slower(before: Setup, after: Setup, at: Plans) -> None:

@@ -34,7 +34,6 @@ from inference_econ.search.fastest import token_seconds
 from inference_econ.serving import steady
 from tests import asking
 
-Array = npt.NDArray[np.float64]
 BATCHES = np.unique(np.rint(np.geomspace(1, 4096, 40)))
 
 
@@ -399,17 +398,9 @@ def test_copies_of_a_draft_read_prompts_side_by_side() -> None:
 
 
 def test_speculation_takes_slots() -> None:
-    pins = Pins(tp=8, dp=1, pp=1)
+    settings = {"weights": "fp8", "pins": Pins(tp=8, dp=1, pp=1), "assumptions": "deployable"}
     plain, drafted, looked_up = (
-        asking.offer(
-            "llama_3_70b",
-            "h100_sxm",
-            REQUESTS,
-            weights="fp8",
-            pins=pins,
-            speculation=speculation,
-            assumptions="deployable",
-        )
+        asking.offer("llama_3_70b", "h100_sxm", REQUESTS, speculation=speculation, **settings)
         for speculation in (None, PROPOSALS["draft"], PROPOSALS["ngram"])
     )
     assert drafted.slots[0] < plain.slots[0]

@@ -15,7 +15,7 @@ from inference_econ.inputs import Precision, ServingEngine, catalog
 from tests.planned import plan_of, row_of, setup_of
 from tests.reading import present, scalar
 
-LAYERS, HIDDEN, ACTIVE, EXPERTS = 58, 7168, 8, 256
+LAYERS, HIDDEN, ACTIVE = 58, 7168, 8
 
 
 def _setup(model: str, chip: str, *changes: str, preset: str = "deployable") -> Setup:
