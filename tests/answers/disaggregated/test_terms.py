@@ -158,5 +158,8 @@ def test_what_cannot_be_kept_is_said_with_how_far_off_it_is() -> None:
     assert f"keeps TTFT {500 * soonest:g} ms (p90)" in str(caught.value)
     assert f"TTFT {1e3 * soonest:.4g} ms (2 times the SLO)" in str(caught.value)
     assert "that is without queues, here at most 80 % busy, with 1:16 to 16:1 prefill" in str(caught.value)
-    with pytest.raises(NothingFitsError, match=r"keeps TPOT 1 ms \(p90\)\. .* TPOT \S+ ms \(\S+ times the SLO\)"):
+    best = r"keeps TPOT 1 ms \(p90\)\. Best reachable with a single request.* TPOT \S+ ms \(\S+ times the SLO\)"
+    with pytest.raises(NothingFitsError, match=best):
         size_pools.smallest(both, 1.0, DisaggregationTerms(Targets(tpot_seconds=1e-3)))
+    with pytest.raises(NothingFitsError, match=r"no pair of layouts keeps TTFT 1 ms"):
+        budget.largest(both, Means(8), DisaggregationTerms(Targets(ttft_seconds=1e-3)))
