@@ -81,9 +81,8 @@ def test_a_budget_is_as_many_chips_as_it_pays_for() -> None:
 def test_nodes_are_taken_whole() -> None:
     layouts = small("node")
     assert {choice.rented for choice in most_traffic([layouts], Means(20), PROMISED)} == {16}
-    with pytest.raises(
-        NothingFitsError, match=r"^7 GPUs: Llama 3\.1 8B \(bf16\) needs at least 1 .*, which are rented as 8 \(\$31\.92"
-    ):
+    message = r"^7 GPUs: Llama 3\.1 8B \(bf16\) needs at least 1 .*, which are rented as 8 \(\$31\.92"
+    with pytest.raises(NothingFitsError, match=message):
         most_traffic([layouts], Means(7), PROMISED)
 
 
@@ -151,9 +150,8 @@ def test_power_of_two_pools_is_that_of_the_chips_of_each() -> None:
 
 def test_pools_on_whole_nodes_need_whole_nodes() -> None:
     both = two("node")
-    with pytest.raises(
-        NothingFitsError, match=r"are rented as 8 accelerators together \(\$31\.92 per hour\), given: 7"
-    ):
+    message = r"are rented as 8 accelerators together \(\$31\.92 per hour\), given: 7"
+    with pytest.raises(NothingFitsError, match=message):
         budget.largest(both, Means(7), DisaggregationTerms())
     fleet = present(budget.largest(both, Means(8), DisaggregationTerms()))
     assert (sum(fleet.accelerators), fleet.rented) == (8, (8,))
@@ -164,7 +162,6 @@ def test_of_engines_that_need_different_numbers_of_chips_the_least_is_said() -> 
     offers = market(setup, requests, Space(max_accelerators=8), arrangement="aggregated", speculation=None)
     assert len({each.plans.accelerators.min() for each in offers}) > 1
     least = min(each.plans.accelerators.min() for each in offers)
-    with pytest.raises(
-        NothingFitsError, match=rf"^1 GPU: Llama 3\.1 70B \(bf16\) needs at least {least:g} NVIDIA [^;]*$"
-    ):
+    message = rf"^1 GPU: Llama 3\.1 70B \(bf16\) needs at least {least:g} NVIDIA [^;]*$"
+    with pytest.raises(NothingFitsError, match=message):
         most_traffic(offers, Means(accelerators=1), Targets())
