@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import date
-from pathlib import Path
 
 import pytest
 
@@ -14,6 +14,7 @@ from inference_econ.inputs.engine_specs import WIRE_BYTES_PER_ELEMENT, EngineFac
 from tests.reading import present
 
 ENGINES = catalog.names("engines")
+Write = Callable[[str], str]
 #: Engines of one machine, without data-parallel attention.
 DESKS = ("llama_cpp", "mlx")
 #: Facts that not every engine has, or tells.
@@ -135,21 +136,17 @@ def test_versions_that_nobody_knows(version: str, message: str) -> None:
 
 
 @pytest.mark.rows
-def test_mistakes_in_a_file_say_where(tmp_path: Path, before: str, after: str, message: str) -> None:
+def test_mistakes_in_a_file_say_where(write: Write, before: str, after: str, message: str) -> None:
     text = catalog.locate("engines", "sglang").read_text(encoding="utf-8")
     assert before in text
-    path = tmp_path / "mine.yaml"
-    path.write_text(text.replace(before, after, 1), encoding="utf-8")
     with pytest.raises(SpecError, match=re.escape(message)):
-        catalog.engine(str(path))
+        catalog.engine(write(text.replace(before, after, 1)))
 
 
-def test_a_first_version_that_leaves_something_open(tmp_path: Path) -> None:
+def test_a_first_version_that_leaves_something_open(write: Write) -> None:
     lines = catalog.locate("engines", "deepseek").read_text(encoding="utf-8").splitlines(keepends=True)
-    path = tmp_path / "mine.yaml"
-    path.write_text("".join(line for line in lines if "uneven_pipeline" not in line), encoding="utf-8")
     with pytest.raises(SpecError, match="the first version states everything; missing: uneven_pipeline"):
-        catalog.engine(str(path))
+        catalog.engine(write("".join(line for line in lines if "uneven_pipeline" not in line)))
 
 
 # Kernels, graphs: vllm config/scheduler.py (0.11.0) and config/vllm.py (0.18.0), sglang server_args.py (0.5.10).
