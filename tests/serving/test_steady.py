@@ -227,12 +227,8 @@ def test_the_overhead_of_a_request_is_in_its_first_token_only() -> None:
 
 
 def test_the_host_makes_tokens_of_what_is_cached_too() -> None:
-    plain, more = (
-        state(
-            "llama_3_8b", (1, 1, 1, 1), 20.0, requests(3_000, 200, 2_000), WHOLE, f"host.cached_token_overhead={each}"
-        )[0]
-        for each in ("0 us", "2 us")
-    )
+    asked = ("llama_3_8b", (1, 1, 1, 1), 20.0, requests(3_000, 200, 2_000), WHOLE)
+    plain, more = (state(*asked, f"host.cached_token_overhead={each}")[0] for each in ("0 us", "2 us"))
     assert more.ttft_seconds - plain.ttft_seconds == pytest.approx(2_000 * 2e-6)
     assert more.tpot_seconds == pytest.approx(plain.tpot_seconds)
 
