@@ -281,27 +281,21 @@ def test_the_square_root_law(write: Write) -> None:
 # Panels
 
 
-def test_panels_show_scenarios_side_by_side(tmp_path: Path) -> None:
+def test_panels_show_scenarios_side_by_side(write: Write, tmp_path: Path) -> None:
     for name, text in (("a", SCENARIO), ("b", _edited(TOY, ("name: Toy", "name: Yours")))):
         (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
-    both = tmp_path / "both.yaml"
-    both.write_text(
-        f"name: Both\nask: {{kind: panels, scenarios: [{tmp_path}/a.yaml, {tmp_path}/b.yaml]}}\nsources: {{}}\n",
-        encoding="utf-8",
-    )
-    result = run(str(both))
+    panels = f"[{tmp_path}/a.yaml, {tmp_path}/b.yaml]"
+    result = run(write(f"name: Both\nask: {{kind: panels, scenarios: {panels}}}\nsources: {{}}\n"))
     assert [panel.scenario.name for panel in result.panels] == ["Mine", "Yours"]
     assert result.curves == ()
     assert {used.file for used in result.sources} >= {"scenario: Mine", "scenario: Yours"}
 
 
 @pytest.mark.rows
-def test_mistakes_with_panels(tmp_path: Path, scenarios: str, message: str) -> None:
-    both = tmp_path / "both.yaml"
-    listed = scenarios.format(itself=both)
-    both.write_text(f"name: Both\nask: {{kind: panels, scenarios: {listed}}}\nsources: {{}}\n", encoding="utf-8")
+def test_mistakes_with_panels(write: Write, tmp_path: Path, scenarios: str, message: str) -> None:
+    listed = scenarios.format(itself=tmp_path / "mine.yaml")
     with pytest.raises(InputError, match=message):
-        run(str(both))
+        run(write(f"name: Both\nask: {{kind: panels, scenarios: {listed}}}\nsources: {{}}\n"))
 
 
 # Shipped inputs
@@ -324,15 +318,8 @@ ASSESS: str = tables(Path(__file__))["ASSESS"]
 
 def test_a_measured_server_as_a_scenario(write: Write) -> None:
     result = run(write(ASSESS + "figure: {title: Mine}\n"))
-    by_hand = asking.assess(
-        "llama_3_8b",
-        "h100_sxm",
-        Traffic(isl=100, osl=20),
-        tokens_per_second=50,
-        batch=8,
-        accelerators=1,
-        assumptions="deployable",
-    )
+    measured = {"tokens_per_second": 50, "batch": 8, "accelerators": 1, "assumptions": "deployable"}
+    by_hand = asking.assess("llama_3_8b", "h100_sxm", Traffic(isl=100, osl=20), **measured)
     assert result.assessment is not None
     assert result.assessment.measured == by_hand.measured
     assert result.assessment.anywhere.speed_factor == by_hand.anywhere.speed_factor
