@@ -83,8 +83,10 @@ def test_the_best_layout_is_taken_where_it_is_open() -> None:
     assert given.predicted is not None
     assert given.predicted.layout["tp"] == 8
     # This is the best layout that engines can start on eight chips.
-    assert present(found.predicted).layout == given.predicted.layout
-    unlike = present(assess(tokens_per_second=40, batch=128, engine="any").predicted)
+    assert found.predicted is not None
+    assert found.predicted.layout == given.predicted.layout
+    unlike = assess(tokens_per_second=40, batch=128, engine="any").predicted
+    assert unlike is not None
     assert unlike.tokens_per_second_per_user > given.predicted.tokens_per_second_per_user
     assert given.predicted.tokens_per_second_per_user == pytest.approx(predicted_speed(128))
     piped = assess(tokens_per_second=40, batch=127, tp=4, pp=2)
@@ -96,12 +98,13 @@ def test_the_best_layout_is_taken_where_it_is_open() -> None:
 
 def test_parts_add_up_to_what_was_measured() -> None:
     found = assess(tokens_per_second=40, batch=64)
+    assert found.predicted is not None
     assert math.fsum(part.seconds for part in found.parts) == pytest.approx(1 / 40)
     assert found.parts[-1].name == "unexplained"
     # The picture has the point, two frontiers and the bound.
     labels = [line.label for line in assessment_chart(found).lines]
     assert labels == ["deployable, any size", "deployable, 8 GPUs", "ideal, 8 GPUs", "measured: 40 tokens/s, $3.46"]
-    left = 1 / 40 - 1 / present(found.predicted).tokens_per_second_per_user
+    left = 1 / 40 - 1 / found.predicted.tokens_per_second_per_user
     assert found.unexplained_seconds == pytest.approx(left)
     # If its own batch is tried, the ideal step is the bound for the same chips and batch.
     assert math.fsum(part.ideal_seconds for part in found.parts) == pytest.approx(found.ideal.on_it_seconds)
@@ -185,7 +188,7 @@ def test_shares_of_the_gap_add_up(speed: float) -> None:
 
 # Services
 
-REQUESTS = ie.Requests.build({"isl": 1000, "osl": 200}, origin="here")
+REQUESTS = ie.Requests(1000, 200)
 SUBJECT = ("llama_3_8b", "h100_sxm")
 
 

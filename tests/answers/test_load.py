@@ -231,7 +231,7 @@ ONE = Space(Pins(tp=1, dp=1, pp=1))
 
 @cache
 def offered(*changes: str) -> Services:
-    requests = Requests.build({"isl": 2000, "osl": 200}, origin="test")
+    requests = Requests(2000, 200)
     return ie.layouts(Setup.of("llama_3_8b", "h100_sxm", changes=changes), requests, ONE)
 
 

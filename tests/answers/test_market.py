@@ -16,7 +16,7 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests, ServingEngine, engines_for, practices
 
 SMALL = ("llama_3_8b", "h100_sxm")
-REQUESTS = Requests.build({"isl": 1000, "osl": 200}, origin="test")
+REQUESTS = Requests(1000, 200)
 SPACE = ie.Space(max_accelerators=2)
 
 
@@ -223,7 +223,7 @@ def test_without_open_degrees_and_slots_there_are_no_pools(settings: dict[str, A
 
 
 def test_an_answer_of_one_token_needs_no_pools() -> None:
-    requests = Requests.build({"isl": 1000, "osl": 1}, origin="test")
+    requests = Requests(1000, 1)
     assert {candidate.pools for candidate in candidates(requests=requests)} == {None}
     with pytest.raises(InputError, match=r"^an answer of 1 token needs no decode pool; give answers \(osl\) of 2"):
         candidates(arrangement="disaggregated", requests=requests)

@@ -29,7 +29,7 @@ from tests.reading import present
 PROMISED = Targets(0.5, 0.02)
 
 
-REQUESTS = Requests.build({"isl": 2000, "osl": 200}, origin="test")
+REQUESTS = Requests(2000, 200)
 
 
 @cache
@@ -158,7 +158,7 @@ def test_pools_on_whole_nodes_need_whole_nodes() -> None:
 
 
 def test_of_engines_that_need_different_numbers_of_chips_the_least_is_said() -> None:
-    setup, requests = Setup.of("llama_3_70b", "h100_sxm"), Requests.build({"isl": 4000, "osl": 500}, origin="test")
+    setup, requests = Setup.of("llama_3_70b", "h100_sxm"), Requests(4000, 500)
     offers = market(setup, requests, Space(max_accelerators=8), arrangement="aggregated", speculation=None)
     assert len({each.plans.accelerators.min() for each in offers}) > 1
     least = min(each.plans.accelerators.min() for each in offers)

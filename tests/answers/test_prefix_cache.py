@@ -26,10 +26,6 @@ TIERS = [catalog.tier(name) for name in catalog.part_names("tiers")]
 TALK = Conversation(8, 300, 400, system_tokens=1000)
 
 
-def lengths(isl: float, osl: float) -> Requests:
-    return Requests.build({"isl": isl, "osl": osl}, origin="test")
-
-
 def found(
     prefix: float = 3000,
     new: float = 500,
@@ -41,7 +37,7 @@ def found(
     **options: Any,
 ) -> Offloading:
     settings = {"pins": pins or Pins(tp=1, accelerators=1), "assumptions": "deployable", "engine": engine}
-    one = asking.offer(model, hardware, lengths(prefix + new, 300), **settings)
+    one = asking.offer(model, hardware, Requests(prefix + new, 300), **settings)
     return offload.offload(one, TIERS, prefix_tokens=prefix, **options)
 
 
@@ -185,7 +181,7 @@ def test_a_replica_that_is_dealt_turns_holds_more_and_finds_less() -> None:
 
 
 def test_other_bad_input() -> None:
-    one = asking.offer("llama_3_8b", "h100_sxm", lengths(100, 10), assumptions="deployable")
+    one = asking.offer("llama_3_8b", "h100_sxm", Requests(100, 10), assumptions="deployable")
     for prefix in (-1.0, 99.5, 100.0):
         with pytest.raises(InputError, match=r"must leave at least one new token of the prompt \(100\), got"):
             offload.offload(one, TIERS, prefix_tokens=prefix)
@@ -201,7 +197,7 @@ def test_a_tier_needs_no_registration(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(text.replace("6.9 GB/s", "13.8 GB/s").replace("local SSD", "two SSDs"), encoding="utf-8")
     one = asking.offer(
-        "llama_3_8b", "h100_sxm", lengths(1000, 10), pins=Pins(tp=1, accelerators=1), assumptions="deployable"
+        "llama_3_8b", "h100_sxm", Requests(1000, 10), pins=Pins(tp=1, accelerators=1), assumptions="deployable"
     )
     (_, mine) = offload.offload(one, [catalog.tier(str(path))], prefix_tokens=500).readings
     assert (mine.tier, mine.bytes_per_second) == ("two SSDs", 13.8e9)

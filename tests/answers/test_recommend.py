@@ -264,7 +264,7 @@ def test_no_more_layouts_are_played_than_a_few(monkeypatch: pytest.MonkeyPatch) 
 # All candidates
 
 
-REQUESTS, SPACE = Requests.build({"isl": 4000, "osl": 500}, origin="test"), ie.Space(max_accelerators=2, any_group=True)
+REQUESTS, SPACE = Requests(4000, 500), ie.Space(max_accelerators=2, any_group=True)
 
 
 @cache
@@ -308,7 +308,7 @@ def test_at_equal_cost_the_likelier_comes_first() -> None:
 
 def test_pools_are_a_row_beside_likely_instances_if_they_save_a_tenth() -> None:
     """Aggregated instances are likely to meet the SLO. Pools become a row if instances cost more than 10% more."""
-    setup, requests = ie.Setup.of("qwen3_32b", "h200_sxm"), Requests.build({"isl": 2000, "osl": 500}, origin="test")
+    setup, requests = ie.Setup.of("qwen3_32b", "h200_sxm"), Requests(2000, 500)
     offers, targets = market(setup, requests, ie.Space(max_accelerators=2, any_group=True)), Targets(1.0, 0.024)
     both = recommend([offer for offer in offers if offer.pools is None], 6.0, targets)
     best = max(both, key=lambda choice: least_chance(choice.chances(targets)))
@@ -464,7 +464,7 @@ def test_bounds_come_last_however_cheap_they_are() -> None:
 def test_bursty_plans_have_no_more_instances_than_the_simulation_needs() -> None:
     """The plan has the smallest number of four-chip instances that meets the SLOs in the simulation."""
     setup = ie.Setup.of("llama_3_70b", "h200_sxm", weights="fp8", kv="fp8", engine="vllm")
-    layouts = ie.layouts(setup, Requests.build({"isl": 8000, "osl": 500}, origin="test"), ie.Space(ie.Pins(tp=4)))
+    layouts = ie.layouts(setup, Requests(8000, 500), ie.Space(ie.Pins(tp=4)))
     targets = Targets(2.0, 0.05)
     best = recommend([layouts], 5.0, targets, arrival_scv=10.0)[0]
     play = simulate_where_needed(best.service, Gamma(10.0))

@@ -135,9 +135,9 @@ SPACE = ie.Space(max_accelerators=2)
 def test_the_public_name_asks_the_same() -> None:
     setup = ie.Setup.of(*SMALL, weights="fp8")
     front = ie.frontier(setup, ie.Traffic(isl=1000, osl=200), SPACE)
-    again = service_frontier(market(setup, ie.Requests.build({"isl": 1000, "osl": 200}, origin="test"), SPACE))
+    again = service_frontier(market(setup, ie.Requests(1000, 200), SPACE))
     np.testing.assert_array_equal(front.dollars, again.dollars)
-    reused = ie.Requests.build({"isl": 1000, "osl": 200, "cached": 900}, origin="test")
+    reused = ie.Requests(1000, 200, cached=900)
     cached = ie.frontier(setup, reused, SPACE, slots=8)
     assert cached.dollars[0] > 0 and cached.concurrency.max() <= 8 * (1 + 1e-3)
     with pytest.raises(InputError, match=r"a context is that of decode steps alone \(decode_frontier\)"):
@@ -203,7 +203,7 @@ def test_what_would_have_to_be_promised_can_be(ttft: float, tpot: float, relaxed
 @cache
 def candidates() -> tuple[Candidate, ...]:
     """Return the candidates of every engine, aggregated and disaggregated."""
-    requests = ie.Requests.build({"isl": 4000, "osl": 500}, origin="test")
+    requests = ie.Requests(4000, 500)
     return market(ie.Setup.of("qwen3_32b", "h100_sxm", weights="fp8"), requests, SPACE)
 
 
@@ -375,7 +375,7 @@ def test_rounds_of_proposals_have_no_parts() -> None:
 
 # Instances in results
 
-SHORT = ie.Requests.build({"isl": 1000, "osl": 200}, origin="test")
+SHORT = ie.Requests(1000, 200)
 
 
 def test_services_under_load_are_told_apart_by_chip() -> None:

@@ -23,7 +23,7 @@ from inference_econ.answers.load import sweep
 from inference_econ.answers.resource_limit import Means
 from inference_econ.answers.slo import Targets, chances, check_mean, margins, promised_rates
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs import Length, Requests
+from inference_econ.inputs import Requests
 from inference_econ.report.headings import promises_label
 from inference_econ.serving import Services, loaded
 from tests import asking, small
@@ -190,7 +190,7 @@ def test_fewer_requests_are_kept_surely() -> None:
 
 
 def test_two_pools_keep_promises_with_their_confidence() -> None:
-    requests = Requests(isl=Length.parse("2000"), osl=Length.parse("300"))
+    requests = Requests(2000, 300)
     pools = asking.pools("llama_3_8b", "h100_sxm", requests, assumptions=PROFILE, price=2.0, max_accelerators=2)
     free, sure = DisaggregationTerms(FREE), DisaggregationTerms(SURE)
     fleet, cheaper = (present(size_pools.smallest(pools, 30.0, terms)) for terms in (sure, free))

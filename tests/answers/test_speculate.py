@@ -50,7 +50,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_experts_lie_on_the_ranks_with_which_the_instance_completes_most() -> None:
-    asked = ("mixtral_8x22b", "h100_sxm", ie.Requests.build({"isl": 1000, "osl": 200}, origin="here"))
+    asked = ("mixtral_8x22b", "h100_sxm", ie.Requests(1000, 200))
     ngrams = Speculation.of("ngram", 0.7)
     chosen = asking.speculate(*asked, ngrams, tp=8).plain
     for ep in (1, 8):

@@ -64,8 +64,9 @@ def test_a_draft_model_is_named_too() -> None:
 def test_a_scaled_model_is_derived_and_costs_more() -> None:
     model = ie.model("llama_3_8b")
     larger = ie.scaled(model, 3.0, grid="paper")
-    asked, settings = ("h100_sxm", ie.Traffic(context=100)), {"grid": "paper", "max_accelerators": 64}
-    fronts = [asking.frontier(one, *asked, **settings) for one in (model, ie.scaled(model, 1.0, grid="paper"), larger)]
+    models = (model, ie.scaled(model, 1.0, grid="paper"), larger)
+    traffic, settings = ie.Traffic(context=100), {"grid": "paper", "max_accelerators": 64}
+    fronts = [asking.frontier(one, "h100_sxm", traffic, **settings) for one in models]
     assert fronts[1].dollars.tolist() == fronts[0].dollars.tolist()
     assert fronts[2].tokens_per_second[-1] < fronts[0].tokens_per_second[-1]
     assert fronts[2].dollars[0] > fronts[0].dollars[0]

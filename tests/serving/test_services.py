@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import inference_econ as ie
 from inference_econ.engine import Pins, Plans, Setup, prompts_together, whole_grid
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs import Length, Requests, catalog
+from inference_econ.inputs import Requests, catalog
 from inference_econ.serving import Service, every_service, slots_of
 from inference_econ.serving.services import services
 from inference_econ.serving.simulation import arrivals, simulator
@@ -25,7 +25,7 @@ from tests.reading import tables
 
 # Layouts as services: their list, the maximum concurrency, and the steady states below it.
 
-REQUESTS = Requests(isl=Length.parse(1000), osl=Length.parse(200))
+REQUESTS = Requests(1000, 200)
 
 
 def test_every_layout_of_four_chips() -> None:
@@ -184,7 +184,7 @@ def test_more_memory_never_holds_fewer_and_no_rule_more_than_fit(
     engine: str, share: float, more: float, isl: int, osl: int
 ) -> None:
     service = service_of("llama_3_8b", "1000", "200", engine=engine)
-    requests = Requests(isl=Length.parse(isl), osl=Length.parse(osl))
+    requests = Requests(isl, osl)
     setup = replace(service.setup, context=requests.mean_context, spread=requests.spread)
     small, large = (
         replace(setup, assumptions=setup.assumptions.changed({"capacity.usable_memory": usable}))
@@ -211,7 +211,7 @@ def _service(
     slots: int, isl: str, osl: str, *, engine: str = "vllm", shared: float = 0.0, model: str = "llama_3_8b"
 ) -> Service:
     """Return a chip whose memory holds a number of requests of the mean context, and a third of another."""
-    requests = Requests(isl=Length.parse(isl), osl=Length.parse(osl), shared_prefix=shared)
+    requests = Requests(isl, osl, shared_prefix=shared)
 
     memory, most = 4e11, float(slots)
     for _ in range(4):

@@ -20,7 +20,6 @@ from inference_econ.report.questions import compare
 from inference_econ.studies.results import Curve
 from inference_econ.studies.scenario import run
 from tests import asking
-from tests.reading import present
 
 SMALL: dict[str, Any] = {"max_instance_gpus": 2, "weights": "fp8"}
 
@@ -60,7 +59,8 @@ def test_further_series_take_what_is_common() -> None:
     assert base.label == "llama_3_8b on h100_sxm"
     assert fast.tokens_per_second[-1] > base.tokens_per_second[-1]
     assert set(pinned.batch) == {100.0}
-    assert present(pinned.frontier).setup.precision.weights == "fp8"
+    assert pinned.frontier is not None
+    assert pinned.frontier.setup.precision.weights == "fp8"
     # Without a model and hardware for all, only the series that name their own.
     alone = ie.compare(series={"one": Settings(model="llama_3_8b", hardware="h100_sxm")}, **SMALL)
     assert [curve.label for curve in alone.curves] == ["one"]

@@ -89,7 +89,7 @@ SERVICES = SCENARIO.replace("decode_only: true, ", "assumptions: profiles/hopper
 
 def test_services_are_what_a_scenario_counts(write: Write) -> None:
     result = run(write(SERVICES))
-    requests = Requests.build({"isl": 100, "osl": 20}, origin="test")
+    requests = Requests(100, 20)
     layouts = asking.offer(
         "llama_3_8b", "h100_sxm", requests, max_accelerators=4, weights="fp8", assumptions="profiles/hopper"
     )
@@ -171,7 +171,8 @@ def test_series_override_what_is_common(write: Write) -> None:
         ("{label: 16 bits}", "{label: 16 bits, settings: {context: 7}}"),
         ("{weights: fp8}", "{hardware: h200_sxm, assumptions: ideal, price: 1.25 USD/h, pipeline: false, grid: null}"),
     )
-    wide, other = (present(curve.frontier) for curve in run(write(text)).curves)
+    wide, other = (curve.frontier for curve in run(write(text)).curves)
+    assert wide is not None and other is not None
     # A context replaces the common lengths.
     assert wide.setup.context == 7.0
     assert other.setup.context == 110.0

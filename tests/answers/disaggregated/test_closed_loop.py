@@ -31,7 +31,7 @@ STEPS = 199.0
 @cache
 def few(*changes: str) -> Pools:
     """Return a few layouts of a small model."""
-    requests = Requests.build({"isl": 2000, "osl": 200}, origin="test")
+    requests = Requests(2000, 200)
     assumed = catalog.assumptions("deployable", changes=list(changes))
     return asking.pools("llama_3_8b", "h100_sxm", requests, assumptions=assumed, max_accelerators=4)
 
@@ -95,7 +95,7 @@ def test_the_host_of_a_prefill_worker_hands_every_cache_over_to_another_link_dom
 
     def both(*changes: str, domain: int = 1) -> Pools:
         chip = catalog.hardware("h100_sxm").replace(link_domain=domain)
-        requests = Requests.build({"isl": 2000, "osl": 200}, origin="test")
+        requests = Requests(2000, 200)
         assumed = catalog.assumptions("deployable", changes=list(changes))
         return asking.pools("llama_3_8b", chip, requests, assumptions=assumed, max_accelerators=1)
 
@@ -126,7 +126,7 @@ PERCENTILES = ("mean", "p50", "p90")
 def pools(memory: float = 1.0) -> Pools:
     """Return a small model on chips with a multiple of the HBM."""
     chip = catalog.hardware("l40s", changes=[f"hbm_bytes={memory * catalog.hardware('l40s').hbm_bytes}"])
-    requests = Requests.build({"isl": 1000, "osl": 300}, origin="test")
+    requests = Requests(1000, 300)
     return asking.pools("llama_3_8b", chip, requests, assumptions="deployable", max_accelerators=1)
 
 

@@ -20,7 +20,7 @@ from inference_econ.inputs import Requests
 from tests.asking import pools_of
 from tests.reading import present
 
-REQUESTS = Requests.build({"isl": 4000, "osl": 500}, origin="test")
+REQUESTS = Requests(4000, 500)
 #: Chips of a group at most, as published pools of one service have them [1].
 LARGEST = 144
 #: Chips of a machine of H100s [1].
@@ -159,7 +159,7 @@ def test_faster_links_do_not_ask_for_a_dearer_group() -> None:
     the steps between batches are larger. When prefill of a group is full, the search selects a smaller group that costs
     up to 10% more per request.
     """
-    requests = Requests.build({"isl": 2316, "osl": 373}, origin="test")
+    requests = Requests(2316, 373)
     spec = ie.hardware("a100_sxm_80")
     changes = [
         f"hardware.{name}={2 * getattr(spec, name)}"

@@ -26,7 +26,7 @@ from tests.reading import present
 @cache
 def few(isl: float = 2000, osl: float = 200, largest: float = 2) -> Pools:
     """Return a few layouts of a small model."""
-    requests = Requests.build({"isl": isl, "osl": osl, "cached": 0}, origin="test")
+    requests = Requests(isl, osl)
     return asking.pools("llama_3_8b", "h100_sxm", requests, assumptions="deployable", max_accelerators=largest)
 
 
@@ -58,7 +58,7 @@ def test_a_prefill_pool_by_hand() -> None:
     | requests per second | u / P | 5 |
     """
     assumed = catalog.assumptions("deployable", changes=["serving.prefill_chunk=2048"])
-    requests = Requests.build({"isl": 2000, "osl": 200, "cached": 0}, origin="test")
+    requests = Requests(2000, 200)
     both = asking.pools("llama_3_8b", "h100_sxm", requests, assumptions=assumed, max_accelerators=1)
     prompt = float(both.prefill.prefill_seconds[0])
     fixed = float(both.first_token_seconds[0, 0])

@@ -22,7 +22,7 @@ from inference_econ.serving.services import services
 
 def _service(setup: Setup, tp: int, dp: int, pp: int = 1, ep: int = 1, slots: int = 64) -> Service:
     """Return one layout as a service, even if no engine supports it."""
-    requests = Requests.build({"isl": 2000, "osl": 500}, origin="test")
+    requests = Requests(2000, 500)
     numbers = (tp * dp * pp, slots, pp, tp, ep)
     accelerators, batch, depth, ranks, experts = (np.array([float(number)]) for number in numbers)
     plans = Plans(accelerators, batch, depth, ranks, experts, whole=True)

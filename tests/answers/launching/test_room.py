@@ -20,7 +20,7 @@ VLLM = plan.engine("vllm")
 
 def _service(model: str, ranks: int, isl: int, osl: int, weights: str, kv: str | None = None) -> Service:
     setup = Setup.of(model, "h100_sxm", weights=weights, kv=kv)
-    requests = Requests.build({"isl": isl, "osl": osl}, origin="test")
+    requests = Requests(isl, osl)
     return offer(setup, requests, Space(Pins(tp=ranks, dp=1, pp=1), ranks)).service(0)
 
 
