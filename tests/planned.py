@@ -15,7 +15,8 @@ def setup_of(
 ) -> Setup:
     """Return a setup under changed assumptions of a preset, without engines, a price or the cache of a recipe."""
     spec, assumed = catalog.model(model), catalog.assumptions(preset, changes=changes)
-    return Setup(spec, catalog.hardware(chip), Precision.of(spec, weights), context, assumed)
+    precision = Precision.of(spec, weights, embeddings=assumed.capacity.embedding_format)
+    return Setup(spec, catalog.hardware(chip), precision, context, assumed)
 
 
 def row_of(setup: Setup, plans: Plans, name: str) -> Operator:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import yaml
 
+from inference_econ.inputs import catalog
+
 FIXTURES = Path(__file__).parent / "fixtures"
+T = TypeVar("T")
 
 
 def csv_rows(text: str) -> list[dict[str, str]]:
@@ -56,3 +59,15 @@ def numbers(value: object) -> Iterator[float]:
 def scalar(value: object) -> float:
     """Return the first element of an array, or the number itself."""
     return float(np.ravel(np.asarray(value, dtype=float))[0])
+
+
+def reader(kind: str) -> Callable[..., Any]:
+    """Return the function of the catalog that reads a file of a kind."""
+    read: Callable[..., Any] = getattr(catalog, kind.removesuffix("s") if kind != "assumptions" else kind)
+    return read
+
+
+def present(value: T | None) -> T:
+    """Return a value that must not be None."""
+    assert value is not None
+    return value

@@ -17,6 +17,7 @@ from inference_econ.engine import mfu
 from inference_econ.errors import InputError
 from inference_econ.report.questions.assess import assessment_chart, findings, step_table
 from tests import asking
+from tests.reading import present
 
 SHORT = ie.Traffic(context=500)
 
@@ -78,11 +79,11 @@ def test_a_point_that_does_what_is_predicted_is_explained_and_not_ahead() -> Non
 
 def test_the_best_layout_is_taken_where_it_is_open() -> None:
     found = assess(tokens_per_second=40, batch=128)
-    assert found.predicted is not None
     given = assess(tokens_per_second=40, batch=128, tp=8)
     assert given.predicted is not None
     assert given.predicted.layout["tp"] == 8
     # This is the best layout that engines can start on eight chips.
+    assert found.predicted is not None
     assert found.predicted.layout == given.predicted.layout
     unlike = assess(tokens_per_second=40, batch=128, engine="any").predicted
     assert unlike is not None
@@ -124,8 +125,7 @@ def test_a_part_closes_at_most_its_excess_and_at_most_the_gap() -> None:
 
 def test_a_batch_that_does_not_fit_is_a_finding() -> None:
     found = assess(ie.Traffic(context=8000), tokens_per_second=30, batch=512)
-    short = found.shortage
-    assert short is not None
+    short = present(found.shortage)
     assert (found.predicted, found.parts, found.unexplained_seconds) == (None, (), None)
     # 141.1 GB of weights and 512 caches of 8000 tokens of 327,680 B.
     assert short.needed_bytes == pytest.approx(141.1e9 + 512 * 8000 * 327680, rel=1e-3)
@@ -180,8 +180,7 @@ def test_input_that_cannot_be_is_refused(given: dict[str, Any], message: str) ->
 @pytest.mark.parametrize("speed", [20, 40, 80])
 def test_shares_of_the_gap_add_up(speed: float) -> None:
     """A server that is faster than predicted has a negative unexplained share."""
-    table = step_table(assess(tokens_per_second=speed, batch=64))
-    assert table is not None
+    table = present(step_table(assess(tokens_per_second=speed, batch=64)))
     *shares, whole = [int(row[-1]) for row in table.rows]
     assert whole == 100 and sum(shares) == pytest.approx(100, abs=len(shares) / 2)
     assert (shares[-1] < 0) == (speed == 80)
@@ -189,7 +188,7 @@ def test_shares_of_the_gap_add_up(speed: float) -> None:
 
 # Services
 
-REQUESTS = ie.Requests.build({"isl": 1000, "osl": 200}, origin="here")
+REQUESTS = ie.Requests(1000, 200)
 SUBJECT = ("llama_3_8b", "h100_sxm")
 
 

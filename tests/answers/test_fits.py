@@ -52,20 +52,10 @@ def test_a_chip_without_a_price_is_asked_all_the_same() -> None:
     assert fits(setup, REQUESTS).instances[0].service.accelerators == 1
 
 
-@pytest.mark.parametrize(
-    ("requests", "concurrency", "message"),
-    [
-        (
-            ie.Requests(isl=2000, osl=500),
-            10_000,
-            r"10000 concurrent requests do not fit: 8 x NVIDIA H100 .* hold \d+ of",
-        ),
-        (ie.Requests(isl=131_000, osl=500), 1, r"a request of 131,500 tokens does not fit: .* hold 131,072 at most"),
-    ],
-)
-def test_what_does_not_fit_is_said(requests: ie.Requests, concurrency: int, message: str) -> None:
+@pytest.mark.rows
+def test_what_does_not_fit_is_said(isl: int, concurrency: int, message: str) -> None:
     with pytest.raises(NothingFitsError, match=message):
-        fits(_setup(), requests, concurrency=concurrency)
+        fits(_setup(), ie.Requests(isl=isl, osl=500), concurrency=concurrency)
 
 
 def test_each_engine_is_asked_where_none_is_named() -> None:

@@ -136,9 +136,8 @@ def test_frontier_refuses(changes: dict[str, Any], message: str) -> None:
 
 def test_a_model_that_no_grid_holds() -> None:
     small = ie.hardware("h100_sxm").replace(hbm_bytes=1e6)
-    with pytest.raises(
-        NothingFitsError, match=r"at least \d{6} accelerators of 0\.0009 usable GB .* at most 262144 are allow"
-    ):
+    message = r"at least \d{6} accelerators of 0\.0009 usable GB .* at most 262144 are allow"
+    with pytest.raises(NothingFitsError, match=message):
         _small(model="llama_3_405b", hardware=small, max_accelerators=None)
 
 

@@ -13,6 +13,7 @@ from inference_econ.engine import Pins, Setup
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas.roofline import critical_batch
 from inference_econ.report.questions.explain import IntensityPage
+from tests.reading import present
 
 LLAMA = Setup.of("llama_3_70b", "h100_sxm", assumptions="ideal")
 
@@ -50,8 +51,7 @@ def test_a_product_turns_where_its_weights_and_activations_take_as_long_as_its_a
 
 @pytest.mark.parametrize("name", ["qkv", "ff in", "ff out"])
 def test_one_less_is_bound_by_memory(dense: Intensity, name: str) -> None:
-    turn = _of(dense, name).turns_at
-    assert turn is not None
+    turn = present(_of(dense, name).turns_at)
     for batch, bound in ((turn - 1, "memory"), (turn, "compute")):
         rows = {row.name: row for row in explain(LLAMA, Pins(tp=8, batch=batch)).operators}
         assert rows[name].bound == bound
@@ -81,8 +81,7 @@ def test_the_layout_decides_the_intensity_of_latent_attention() -> None:
 def test_short_contexts_let_the_step_turn() -> None:
     answer = intensity(LLAMA, Pins(tp=8), context=100)
     assert answer.step.bound == "compute"
-    assert answer.step.turns_at is not None
-    turn = int(answer.step.turns_at)
+    turn = int(present(answer.step.turns_at))
     assert answer.values[0] < turn < answer.values[-1]
 
     def computes(batch: int) -> bool:
@@ -95,8 +94,7 @@ def test_short_contexts_let_the_step_turn() -> None:
 def test_experts_need_the_batch_times_experts_over_active_ones() -> None:
     answer = intensity(Setup.of("mixtral_8x7b", "h100_sxm", assumptions="ideal"), Pins(tp=2))
     assert answer.sparsity == 4.0
-    dense_form, expert_form = (_of(answer, name).closed_form for name in ("qkv", "experts in"))
-    assert dense_form is not None and expert_form is not None
+    dense_form, expert_form = (present(_of(answer, name).closed_form) for name in ("qkv", "experts in"))
     assert expert_form / dense_form == pytest.approx(4.0, rel=1e-3)
     turns = [_of(answer, name).turns_at for name in ("qkv", "experts in")]
     assert turns[0] is not None and turns[1] is not None

@@ -1,7 +1,8 @@
-"""Load sweeps: the content of their points and their rendering."""
+"""Load sweeps, bursts and limits on concurrent requests."""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from functools import cache
@@ -9,14 +10,23 @@ from functools import cache
 import numpy as np
 import pytest
 
-from inference_econ.answers.deployments.recommend import burstiness
+import inference_econ as ie
+from inference_econ.answers.deployments.recommend import Burstiness, burstiness, burstiness_at, other_scv
+from inference_econ.answers.layout_services import with_slots
 from inference_econ.answers.load import SHARES, LoadPoint, load, sweep, usual_service
 from inference_econ.answers.price import sheet
 from inference_econ.answers.slo import Targets
+from inference_econ.engine import Pins, Setup, Space
 from inference_econ.errors import InputError
+from inference_econ.inputs import Requests
 from inference_econ.report.questions.load import LoadPage, load_charts, loads_under
-from inference_econ.serving import needs_simulation, slo_met_share
+from inference_econ.report.service import arrivals_label, burstiness_note
+from inference_econ.serving import Gamma, Service, Services, loaded, needs_simulation, slo_met_share
+from inference_econ.serving.simulation import simulator
 from tests.offered import offer_of, service_of
+from tests.reading import present
+
+# Load sweeps: the content of their points and their rendering.
 
 PROMISED = Targets(ttft_seconds=0.1, tpot_seconds=0.02)
 
@@ -98,7 +108,6 @@ def test_the_usual_layout_completes_most_per_chip() -> None:
 # Shown
 
 
-@pytest.mark.usefixtures("short_runs")
 def test_charts_of_latencies_and_cost() -> None:
     shown, bursts = points(), burstiness(service_of())
     under = {scv: loads_under(shown, scv, 1.0) for scv in (1.0, bursts.other_scv)}
@@ -115,8 +124,7 @@ def test_charts_of_latencies_and_cost() -> None:
     assert each.lines[3].y[0] == pytest.approx(1e3 * others[0].tpot_seconds["p90"])
     # Simulated values replace analytical ones, as below the table.
     played = next(index for index, point in enumerate(shown) if point.simulated is not None)
-    trace = shown[played].simulated
-    assert trace is not None
+    trace = present(shown[played].simulated)
     assert first.lines[1].y[played] == pytest.approx(1e3 * trace.summary()["ttft"]["p90"].value)
     assert list(cost.marks.values()) == [service_of().most_requests_per_second]
     # The preset has no known errors.
@@ -148,8 +156,7 @@ def test_the_band_of_a_load_is_around_p90() -> None:
     loads = [point.load for point in shown]
     chart = load_charts(shown, {1.0: loads, 10.0: loads}, Targets())[0]
     assert [line.band is not None for line in chart.lines] == [False, True, False, False]
-    band = chart.lines[1].band
-    assert band is not None
+    band = present(chart.lines[1].band)
     assert band.y[0] < chart.lines[1].y[0] < band.other_y[0]
     assert chart.bands == "80% interval (profiles/hopper), around p90"
 
@@ -158,3 +165,116 @@ def test_bursts_that_are_assumed_are_played_for_a_picture() -> None:
     shown = points()[:2]
     assert [load.played for load in loads_under(shown, 4.0, 4.0)] == [True, True]
     assert loads_under(shown, 1.0, 4.0) == loads_under(shown, 1.0, 1.0) == [point.load for point in shown]
+
+
+# Bursty arrivals compared with Poisson arrivals: the stated assumption, its alternatives, and simulated numbers.
+
+
+@cache
+def service() -> Service:
+    return service_of(isl="500", osl="500")
+
+
+@pytest.fixture(scope="module")
+def crowds() -> Burstiness:
+    return burstiness(service(), replicas=3)
+
+
+def test_a_fleet_is_looked_at_nearly_full(crowds: Burstiness) -> None:
+    assert crowds.requests_per_second == pytest.approx(0.8 * 3 * service().most_requests_per_second)
+    assert (crowds.assumed_scv, crowds.other_scv) == (1.0, 10.0)
+    # Both are simulated, and each of three instances gets a third of the bursts.
+    assert crowds.assumed.played
+    assert crowds.other.played
+    assert (crowds.assumed.arrivals, crowds.other.arrivals) == (Gamma(1.0), Gamma(4.0))
+    closed = loaded(service(), crowds.requests_per_second / 3)
+    assert crowds.assumed.tpot_seconds["p90"] == pytest.approx(closed.tpot_seconds["p90"], rel=0.1)
+    assert crowds.other.ttft_seconds["p90"] > 1.3 * crowds.assumed.ttft_seconds["p90"]
+    assert crowds.other.tpot_seconds["p90"] > crowds.assumed.tpot_seconds["p90"]
+
+
+def test_crowds_are_held_against_poisson_and_anything_else_against_crowds() -> None:
+    assert [other_scv(scv) for scv in (0.0, 1.0, 1.5, 10.0)] == [10.0, 10.0, 1.0, 1.0]
+    asked = burstiness(service(), arrival_scv=4.0)
+    assert asked.assumed.played
+    assert asked.other.played
+    assert "% load, Poisson arrivals (--arrival-scv 1) change TTFT p90 from" in burstiness_note(asked, Targets())
+
+
+def test_promises_that_crowds_break_are_named(crowds: Burstiness) -> None:
+    kept = Targets(ttft_seconds=100.0)
+    broken = Targets(tpot_seconds=crowds.assumed.tpot_seconds["p90"] * 1.001)
+    assert burstiness_note(crowds, kept, promised=True) == burstiness_note(crowds, kept)
+    assert "violate the TPOT SLO of row 1: p90 " in burstiness_note(crowds, broken, promised=True)
+    assert burstiness_note(crowds, Targets(), promised=True) == burstiness_note(crowds, Targets())
+
+
+def test_queues_without_end_and_answers_of_one_token(crowds: Burstiness) -> None:
+    endless = dataclasses.replace(crowds.other, saturated=True, ttft_seconds={"p90": math.inf})
+    assert "overload the fleet, and queues grow without bound." in burstiness_note(
+        dataclasses.replace(crowds, other=endless), Targets()
+    )
+    single = service_of(isl="3000", osl="1")
+    assert "TPOT" not in burstiness_note(burstiness(single), Targets())
+    load = loaded(single, 1.0)
+    assert burstiness_at(single, load, replicas=2).requests_per_second == 2.0
+
+
+def test_arrivals_in_words() -> None:
+    assert arrivals_label(0.0) == "more regular than Poisson (--arrival-scv 0)"
+
+
+# Instances with a limit on concurrent requests.
+
+ONE = Space(Pins(tp=1, dp=1, pp=1))
+
+
+@cache
+def offered(*changes: str) -> Services:
+    requests = Requests(2000, 200)
+    return ie.layouts(Setup.of("llama_3_8b", "h100_sxm", changes=changes), requests, ONE)
+
+
+def test_the_full_instance_has_as_many_requests_as_slots() -> None:
+    for limit in (1, 5, 64):
+        limited = with_slots(offered(), limit)
+        assert limited.slots.tolist() == [limit]
+        assert limited.states.concurrency[0, -1] == pytest.approx(limit, rel=0.01)
+        assert (np.diff(limited.states.concurrency[0]) >= 0.0).all()
+
+
+def test_below_the_limit_nothing_changes() -> None:
+    free, limited = offered().service(0), with_slots(offered(), 64).service(0)
+    for flight in (1.0, 7.5, 60.0):
+        assert limited.at(flight).tpot_seconds == pytest.approx(free.at(flight).tpot_seconds, rel=1e-3)
+        assert limited.at(flight).ttft_seconds == pytest.approx(free.at(flight).ttft_seconds, rel=2e-2)
+
+
+def test_where_memory_holds_fewer_it_decides() -> None:
+    free = offered()
+    assert with_slots(free, 8_000).slots.tolist() == free.slots.tolist()
+
+
+def test_a_queue_forms_as_the_simulation_has_it() -> None:
+    service = with_slots(offered(), 16).service(0)
+    rate = 0.8 * service.most_requests_per_second
+    load, seen = loaded(service, rate), simulator.rehearse(service, rate, count=8_000, seed=1).summary()
+    assert load.waiting > 0.1
+    assert load.waiting > 100 * loaded(offered().service(0), rate).waiting
+    assert load.ttft_seconds["mean"] == pytest.approx(seen["ttft"]["mean"].value, rel=0.2)
+    assert load.tpot_seconds["mean"] == pytest.approx(seen["tpot"]["mean"].value, rel=0.03)
+
+
+def test_a_smaller_budget_of_tokens_spreads_prompts_over_more_steps() -> None:
+    usual, small = offered(), offered("assumptions.serving.prefill_chunk=256")
+    assert small.service(0).prompt.chunks == 8
+    assert small.service(0).prefill_seconds > usual.service(0).prefill_seconds
+
+
+def test_what_cannot_be() -> None:
+    with pytest.raises(InputError, match="slots must be an integer >= 1, got 0"):
+        with_slots(offered(), 0)
+    with pytest.raises(InputError, match=r"at most 64 tokens \(--token-budget\) cannot work on 65 requests"):
+        with_slots(offered("assumptions.serving.prefill_chunk=64"), 65)
+    # Prompts cannot start faster than steps process them, so the concurrency is lower.
+    assert with_slots(offered("assumptions.serving.prefill_chunk=64"), 64).slots.tolist() == [7]

@@ -16,7 +16,7 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests, ServingEngine, engines_for, practices
 
 SMALL = ("llama_3_8b", "h100_sxm")
-REQUESTS = Requests.build({"isl": 1000, "osl": 200}, origin="test")
+REQUESTS = Requests(1000, 200)
 SPACE = ie.Space(max_accelerators=2)
 
 
@@ -113,9 +113,8 @@ def test_where_all_fail_one_message_says_why() -> None:
     with pytest.raises(InputError, match=r"is replicas in sglang 0\.5\.23, trtllm \S+, vllm 0\.33\.0, each") as caught:
         candidates(space=ie.Space(ie.Pins(tp=2, dp=2)))
     assert str(caught.value).count("replicas") == 1
-    with pytest.raises(
-        NothingFitsError, match=r"nothing fits: the weights of Llama 3\.1 70B \(bf16\) alone need 2 acc"
-    ):
+    message = r"nothing fits: the weights of Llama 3\.1 70B \(bf16\) alone need 2 acc"
+    with pytest.raises(NothingFitsError, match=message):
         candidates("llama_3_70b", space=ie.Space(max_accelerators=1))
 
 
@@ -211,9 +210,8 @@ def test_a_proposer_that_is_given_is_that_of_all() -> None:
 def test_only_those_of_some_labels() -> None:
     wanted = labels()[1::3]
     assert labels(among=wanted) == wanted
-    with pytest.raises(
-        NothingFitsError, match=r"^no candidate is called nobody; there are sglang 0\.5\.23 \(bf16 cache\)"
-    ):
+    message = r"^no candidate is called nobody; there are sglang 0\.5\.23 \(bf16 cache\)"
+    with pytest.raises(NothingFitsError, match=message):
         candidates(among=["nobody"])
 
 
@@ -225,15 +223,10 @@ def test_without_open_degrees_and_slots_there_are_no_pools(settings: dict[str, A
 
 
 def test_an_answer_of_one_token_needs_no_pools() -> None:
-    requests = Requests.build({"isl": 1000, "osl": 1}, origin="test")
+    requests = Requests(1000, 1)
     assert {candidate.pools for candidate in candidates(requests=requests)} == {None}
     with pytest.raises(InputError, match=r"^an answer of 1 token needs no decode pool; give answers \(osl\) of 2"):
         candidates(arrangement="disaggregated", requests=requests)
-
-
-def test_slots_limit_every_candidate() -> None:
-    for candidate in candidates(slots=4):
-        assert candidate.metrics.concurrency.max() <= 4 * (1 + 1e-5)
 
 
 # Sizes

@@ -23,11 +23,12 @@ from inference_econ.errors import InputError, NothingFitsError, TooLittleError
 from inference_econ.inputs import Requests
 from inference_econ.serving import Services, loaded
 from tests.asking import pools_of
+from tests.reading import present
 
 PROMISED = Targets(0.5, 0.02)
 
 
-REQUESTS = Requests.build({"isl": 2000, "osl": 200}, origin="test")
+REQUESTS = Requests(2000, 200)
 
 
 @cache
@@ -79,9 +80,8 @@ def test_a_budget_is_as_many_chips_as_it_pays_for() -> None:
 def test_nodes_are_taken_whole() -> None:
     layouts = small("node")
     assert {choice.rented for choice in most_traffic([layouts], Means(20), PROMISED)} == {16}
-    with pytest.raises(
-        NothingFitsError, match=r"^7 GPUs: Llama 3\.1 8B \(bf16\) needs at least 1 .*, which are rented as 8 \(\$31\.92"
-    ):
+    message = r"^7 GPUs: Llama 3\.1 8B \(bf16\) needs at least 1 .*, which are rented as 8 \(\$31\.92"
+    with pytest.raises(NothingFitsError, match=message):
         most_traffic([layouts], Means(7), PROMISED)
 
 
@@ -130,8 +130,7 @@ def test_power_is_as_many_chips_as_it_is_provisioned_for() -> None:
 def test_a_budget_buys_the_fleet_that_its_chips_carry() -> None:
     both = two()
     terms = DisaggregationTerms(Targets(0.2, 0.02))
-    by_chips, by_money = (budget.largest(both, means, terms) for means in (Means(6), Means(None, 6 * 3.99)))
-    assert by_chips is not None and by_money is not None
+    by_chips, by_money = (present(budget.largest(both, means, terms)) for means in (Means(6), Means(None, 6 * 3.99)))
     assert by_chips.load == by_money.load
     assert sum(by_chips.rented) <= 6
 
@@ -140,8 +139,7 @@ def test_power_of_two_pools_is_that_of_the_chips_of_each() -> None:
     """An H100 takes 1.68 kW of the facility, and a B200 takes 1.2 x (1000 + 780) W."""
     both = pools_of(_setup("gpu"), REQUESTS, Space(max_accelerators=2), decode=Setup.of("llama_3_8b", "b200"))
     terms = DisaggregationTerms(Targets(0.2, 0.02))
-    best = budget.largest(both, Means(None, None, 12e3), terms)
-    assert best is not None
+    best = present(budget.largest(both, Means(None, None, 12e3), terms))
     prompts, answers = best.accelerators
     assert fleet_power(best)["provisioned_watts"] == pytest.approx(1680.0 * prompts + 2136.0 * answers)
     assert 1680.0 * prompts + 2136.0 * answers <= 12e3
@@ -151,21 +149,18 @@ def test_power_of_two_pools_is_that_of_the_chips_of_each() -> None:
 
 def test_pools_on_whole_nodes_need_whole_nodes() -> None:
     both = two("node")
-    with pytest.raises(
-        NothingFitsError, match=r"are rented as 8 accelerators together \(\$31\.92 per hour\), given: 7"
-    ):
+    message = r"are rented as 8 accelerators together \(\$31\.92 per hour\), given: 7"
+    with pytest.raises(NothingFitsError, match=message):
         budget.largest(both, Means(7), DisaggregationTerms())
-    fleet = budget.largest(both, Means(8), DisaggregationTerms())
-    assert fleet is not None
+    fleet = present(budget.largest(both, Means(8), DisaggregationTerms()))
     assert (sum(fleet.accelerators), fleet.rented) == (8, (8,))
 
 
 def test_of_engines_that_need_different_numbers_of_chips_the_least_is_said() -> None:
-    setup, requests = Setup.of("llama_3_70b", "h100_sxm"), Requests.build({"isl": 4000, "osl": 500}, origin="test")
+    setup, requests = Setup.of("llama_3_70b", "h100_sxm"), Requests(4000, 500)
     offers = market(setup, requests, Space(max_accelerators=8), arrangement="aggregated", speculation=None)
     assert len({each.plans.accelerators.min() for each in offers}) > 1
     least = min(each.plans.accelerators.min() for each in offers)
-    with pytest.raises(
-        NothingFitsError, match=rf"^1 GPU: Llama 3\.1 70B \(bf16\) needs at least {least:g} NVIDIA [^;]*$"
-    ):
+    message = rf"^1 GPU: Llama 3\.1 70B \(bf16\) needs at least {least:g} NVIDIA [^;]*$"
+    with pytest.raises(NothingFitsError, match=message):
         most_traffic(offers, Means(accelerators=1), Targets())

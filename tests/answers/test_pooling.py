@@ -12,6 +12,7 @@ from inference_econ.answers.deployments.serving_frontier import service_frontier
 from inference_econ.answers.deployments.serving_options import Arrangement, Candidate
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests
+from tests.reading import present
 
 REQUESTS = Requests(2000, 300)
 SPACE = ie.Space(max_accelerators=2)
@@ -51,8 +52,7 @@ def test_each_pool_costs_its_own_price() -> None:
 
 def test_watts_are_those_of_both_chips() -> None:
     front = service_frontier(mixed())
-    per_megawatt = front.tokens_per_second_per_megawatt
-    assert per_megawatt is not None
+    per_megawatt = present(front.tokens_per_second_per_megawatt)
     # H100 and H200 draw equal power, so a megawatt has the same number of chips at every ratio.
     per_chip = per_megawatt / front.tokens_per_second_per_accelerator
     assert per_chip == pytest.approx(np.full(len(front), per_chip[0]), rel=0.01)
@@ -82,6 +82,5 @@ def test_a_cache_that_is_sent_whole_arrives_later() -> None:
     for kept, layers in ((True, 32), (False, 1)):
         pooling = ie.Pooling(layer_by_layer=kept)
         first = ie.candidates(setup("h100_sxm", 2.0), REQUESTS, SPACE, arrangement="disaggregated", pooling=pooling)[0]
-        assert first.pools is not None
-        moved = first.pools.pools.transfer
+        moved = present(first.pools).pools.transfer
         assert moved.exposed_seconds.min() == pytest.approx(moved.seconds.min() / layers)

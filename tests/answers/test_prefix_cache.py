@@ -20,13 +20,10 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import HBM, HardwareSpec, Requests, catalog
 from inference_econ.report.questions.prefix_cache import offload_table
 from tests import asking
+from tests.reading import present
 
 TIERS = [catalog.tier(name) for name in catalog.part_names("tiers")]
 TALK = Conversation(8, 300, 400, system_tokens=1000)
-
-
-def lengths(isl: float, osl: float) -> Requests:
-    return Requests.build({"isl": isl, "osl": osl}, origin="test")
 
 
 def found(
@@ -40,7 +37,7 @@ def found(
     **options: Any,
 ) -> Offloading:
     settings = {"pins": pins or Pins(tp=1, accelerators=1), "assumptions": "deployable", "engine": engine}
-    one = asking.offer(model, hardware, lengths(prefix + new, 300), **settings)
+    one = asking.offer(model, hardware, Requests(prefix + new, 300), **settings)
     return offload.offload(one, TIERS, prefix_tokens=prefix, **options)
 
 
@@ -125,8 +122,7 @@ def test_hbm_holds_what_running_requests_leave() -> None:
     quiet, busy = (found(requests_per_second=rate).readings[0].capacity_bytes for rate in (0.1, 5.0))
     assert 0 < busy < quiet
     assert found(requests_per_second=1e6).readings[0].capacity_bytes == 0.0
-    saturated = found(requests_per_second=1e6, conversation=TALK).readings[0].reuse
-    assert saturated is not None
+    saturated = present(found(requests_per_second=1e6, conversation=TALK).readings[0].reuse)
     assert (saturated.lifetime_seconds, saturated.returning) == (0.0, 0.0)
 
 
@@ -185,7 +181,7 @@ def test_a_replica_that_is_dealt_turns_holds_more_and_finds_less() -> None:
 
 
 def test_other_bad_input() -> None:
-    one = asking.offer("llama_3_8b", "h100_sxm", lengths(100, 10), assumptions="deployable")
+    one = asking.offer("llama_3_8b", "h100_sxm", Requests(100, 10), assumptions="deployable")
     for prefix in (-1.0, 99.5, 100.0):
         with pytest.raises(InputError, match=r"must leave at least one new token of the prompt \(100\), got"):
             offload.offload(one, TIERS, prefix_tokens=prefix)
@@ -201,7 +197,7 @@ def test_a_tier_needs_no_registration(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(text.replace("6.9 GB/s", "13.8 GB/s").replace("local SSD", "two SSDs"), encoding="utf-8")
     one = asking.offer(
-        "llama_3_8b", "h100_sxm", lengths(1000, 10), pins=Pins(tp=1, accelerators=1), assumptions="deployable"
+        "llama_3_8b", "h100_sxm", Requests(1000, 10), pins=Pins(tp=1, accelerators=1), assumptions="deployable"
     )
     (_, mine) = offload.offload(one, [catalog.tier(str(path))], prefix_tokens=500).readings
     assert (mine.tier, mine.bytes_per_second) == ("two SSDs", 13.8e9)
@@ -219,6 +215,5 @@ def test_measured_copies_are_near_what_is_assumed() -> None:
     """Compare host-to-device copies of Azure's benchmarks with the assumption, which is one number for all chips."""
     measured = {"h100_sxm": 51e9, "h200_sxm": 52e9, "a100_sxm_80": 26.28e9, "gb200_nvl72": 201e9}
     for name, rate in measured.items():
-        link = catalog.hardware(name).host_link_bytes_per_second_one_way
-        assert link is not None
+        link = present(catalog.hardware(name).host_link_bytes_per_second_one_way)
         assert link * catalog.tier("dram").link_efficiency == pytest.approx(rate, rel=0.11)

@@ -161,20 +161,12 @@ def test_what_nothing_keeps_is_answered_with_the_best() -> None:
     assert f"TPOT {1e3 * min(load.tpot_seconds['p99'] for load in loads):.4g} ms on 4 accelerators" in message
 
 
-@pytest.mark.parametrize(
-    ("targets", "relaxed", "helpless"),
-    [
-        (Targets(ttft_seconds=0.005, percentile="p99"), ["ttft"], []),
-        (Targets(ttft_seconds=0.005, tpot_seconds=0.05), ["ttft"], ["TPOT"]),
-        (Targets(ttft_seconds=0.5, tpot_seconds=0.001), ["tpot"], ["TTFT"]),
-        (Targets(ttft_seconds=0.5, e2e_seconds=0.1, percentile="p50"), ["e2e"], ["TTFT"]),
-    ],
-)
+@pytest.mark.rows
 def test_what_nothing_keeps_says_which_promise_to_relax(
-    targets: Targets, relaxed: list[str], helpless: list[str]
+    promises: dict[str, Any], relaxed: list[str], helpless: list[str]
 ) -> None:
     """Some deployment meets the suggested SLO, and none meets one that is a third lower."""
-    offer = OFFERS["dense"]()
+    offer, targets = OFFERS["dense"](), Targets(**promises)
     with pytest.raises(NothingFitsError) as caught:
         recommend([offer], 5.0, targets)
     ways = re.findall(r"(TTFT|TPOT|E2E) ([\d.]+) ms would do \(\d x NVIDIA H100", str(caught.value))
@@ -263,7 +255,7 @@ def test_no_more_layouts_are_played_than_a_few(monkeypatch: pytest.MonkeyPatch) 
 # All candidates
 
 
-REQUESTS, SPACE = Requests.build({"isl": 4000, "osl": 500}, origin="test"), ie.Space(max_accelerators=2, any_group=True)
+REQUESTS, SPACE = Requests(4000, 500), ie.Space(max_accelerators=2, any_group=True)
 
 
 @cache
@@ -307,7 +299,7 @@ def test_at_equal_cost_the_likelier_comes_first() -> None:
 
 def test_pools_are_a_row_beside_likely_instances_if_they_save_a_tenth() -> None:
     """Aggregated instances are likely to meet the SLO. Pools become a row if instances cost more than 10% more."""
-    setup, requests = ie.Setup.of("qwen3_32b", "h200_sxm"), Requests.build({"isl": 2000, "osl": 500}, origin="test")
+    setup, requests = ie.Setup.of("qwen3_32b", "h200_sxm"), Requests(2000, 500)
     offers, targets = market(setup, requests, ie.Space(max_accelerators=2, any_group=True)), Targets(1.0, 0.024)
     both = recommend([offer for offer in offers if offer.pools is None], 6.0, targets)
     best = max(both, key=lambda choice: least_chance(choice.chances(targets)))
@@ -353,16 +345,12 @@ def test_pools_that_are_hardly_cheaper_are_no_choice() -> None:
     assert recommend(candidates("disaggregated"), 0.05, Targets(tpot_seconds=0.05))[0].accelerators == 2
 
 
-@pytest.mark.parametrize(
-    ("arrangement", "targets", "rate"),
-    [
-        ("aggregated", Targets(1.0, 0.04), 40.0),
-        ("both", Targets(1.0, 0.04), 8.0),
-        ("both", Targets(tpot_seconds=0.02), 40.0),
-    ],
-)
-def test_by_rate_and_by_chips_the_answers_agree(arrangement: Arrangement, targets: Targets, rate: float) -> None:
+@pytest.mark.rows
+def test_by_rate_and_by_chips_the_answers_agree(
+    arrangement: Arrangement, promises: dict[str, float], rate: float
+) -> None:
     """The chips needed for a rate serve at least 90% of it, and 15% fewer chips serve at most 110%."""
+    targets = Targets(**promises)  # type: ignore[arg-type]
     needed = recommend(candidates(arrangement), rate, targets)[0].accelerators
     first = most_traffic(candidates(arrangement), Means(accelerators=needed), targets)[0]
     assert first.replicas * first.load.requests_per_second >= 0.9 * rate
@@ -423,9 +411,8 @@ def test_where_only_pools_compete_what_they_cannot_is_said() -> None:
 
 
 def test_what_neither_keeps_is_said_of_instances_that_do_both() -> None:
-    with pytest.raises(
-        NothingFitsError, match=r"^no deployment keeps TTFT 0\.1 ms \(p90\), even with one req"
-    ) as caught:
+    message = r"^no deployment keeps TTFT 0\.1 ms \(p90\), even with one req"
+    with pytest.raises(NothingFitsError, match=message) as caught:
         recommend(candidates(), 5.0, Targets(ttft_seconds=1e-4))
     # The best of all engines.
     idle = [
@@ -468,7 +455,7 @@ def test_bounds_come_last_however_cheap_they_are() -> None:
 def test_bursty_plans_have_no_more_instances_than_the_simulation_needs() -> None:
     """The plan has the smallest number of four-chip instances that meets the SLOs in the simulation."""
     setup = ie.Setup.of("llama_3_70b", "h200_sxm", weights="fp8", kv="fp8", engine="vllm")
-    layouts = ie.layouts(setup, Requests.build({"isl": 8000, "osl": 500}, origin="test"), ie.Space(ie.Pins(tp=4)))
+    layouts = ie.layouts(setup, Requests(8000, 500), ie.Space(ie.Pins(tp=4)))
     targets = Targets(2.0, 0.05)
     best = recommend([layouts], 5.0, targets, arrival_scv=10.0)[0]
     play = simulate_where_needed(best.service, Gamma(10.0))

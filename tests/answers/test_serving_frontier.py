@@ -21,6 +21,7 @@ from inference_econ.serving import Services, loaded
 from inference_econ.serving.steady import steady
 from tests import asking
 from tests.offered import offer_of
+from tests.reading import present
 
 OFFERS = {
     "dense": lambda: offer_of(most=8),
@@ -65,8 +66,7 @@ def test_points_are_ordered_and_none_beats_another(name: str) -> None:
     assert (np.diff(front.tokens_per_second) > 0).all()
     assert (np.diff(front.dollars_per_million_tokens) > 0).all()
     assert (np.diff(front.tokens_per_second_per_accelerator) < 0).all()
-    megawatt = front.tokens_per_second_per_megawatt
-    assert megawatt is not None
+    megawatt = present(front.tokens_per_second_per_megawatt)
     assert (np.diff(megawatt) < 0).all()
 
 
@@ -135,9 +135,9 @@ SPACE = ie.Space(max_accelerators=2)
 def test_the_public_name_asks_the_same() -> None:
     setup = ie.Setup.of(*SMALL, weights="fp8")
     front = ie.frontier(setup, ie.Traffic(isl=1000, osl=200), SPACE)
-    again = service_frontier(market(setup, ie.Requests.build({"isl": 1000, "osl": 200}, origin="test"), SPACE))
+    again = service_frontier(market(setup, ie.Requests(1000, 200), SPACE))
     np.testing.assert_array_equal(front.dollars, again.dollars)
-    reused = ie.Requests.build({"isl": 1000, "osl": 200, "cached": 900}, origin="test")
+    reused = ie.Requests(1000, 200, cached=900)
     cached = ie.frontier(setup, reused, SPACE, slots=8)
     assert cached.dollars[0] > 0 and cached.concurrency.max() <= 8 * (1 + 1e-3)
     with pytest.raises(InputError, match=r"a context is that of decode steps alone \(decode_frontier\)"):
@@ -203,7 +203,7 @@ def test_what_would_have_to_be_promised_can_be(ttft: float, tpot: float, relaxed
 @cache
 def candidates() -> tuple[Candidate, ...]:
     """Return the candidates of every engine, aggregated and disaggregated."""
-    requests = ie.Requests.build({"isl": 4000, "osl": 500}, origin="test")
+    requests = ie.Requests(4000, 500)
     return market(ie.Setup.of("qwen3_32b", "h100_sxm", weights="fp8"), requests, SPACE)
 
 
@@ -232,15 +232,12 @@ def test_the_dear_end_is_no_less_than_that_of_the_cheapest_measured_layout() -> 
     """DeepSeek-V3 on H200 without speculation: vLLM's pools are the cheapest candidate and were never measured."""
     setup = ie.Setup.of("deepseek_v3", "h200_sxm")
     front = ie.frontier(setup, ie.Traffic(7373, 922), speculation=None)
-    likely, known = front.at_speed(22.0), float(front.dollars_at(22.0, measured=True))
-    assert likely is not None
-    assert likely.instances.measured == [False]
+    likely, known = present(front.at_speed(22.0)), present(front._least(22.0, True))
+    assert (likely.instances.measured, known[1].measured) == ([False], [True])
     assert likely.low is not None
     assert likely.high is not None
-    assert likely.low < likely.dollars < known < likely.high
-    tpot, rate = (bounds.around(likely.instances, quantity) for quantity in ("tpot", "throughput"))
-    assert tpot is not None
-    assert rate is not None
+    assert likely.low < likely.dollars < known[0] < likely.high
+    tpot, rate = (present(bounds.around(likely.instances, quantity)) for quantity in ("tpot", "throughput"))
     best, worst, measured = (
         float(front.dollars_at(22.0 * factor, measured=among))
         for factor, among in ((tpot.low, False), (tpot.high, False), (tpot.high, True))
@@ -259,8 +256,7 @@ def test_intervals_do_not_fall_with_speed_and_agree_with_the_cost_at_a_speed() -
     assert (np.diff(low) >= 0.0).all()
     assert (high[1:] >= high[:-1]).all()
     for index in range(0, len(front), 7):
-        likely = front.at_speed(float(front.tokens_per_second[index]))
-        assert likely is not None
+        likely = present(front.at_speed(float(front.tokens_per_second[index])))
         assert [likely.low, likely.high or np.inf] == pytest.approx([low[index], high[index]])
 
 
@@ -326,8 +322,7 @@ def test_what_nobody_sells_is_left_out_unless_it_is_promised() -> None:
 def test_the_fastest_at_a_cost_lies_between_batches() -> None:
     front = front_of()
     dollars = float(np.sqrt(front.dollars[2] * front.dollars[3]))
-    point = front.fastest_at(dollars)
-    assert point is not None
+    point = present(front.fastest_at(dollars))
     assert front.tokens_per_second[2] <= point.tokens_per_second_per_user < front.tokens_per_second[3]
     assert point.dollars_per_million_output_tokens == pytest.approx(dollars, rel=1e-3)
     assert front.fastest_at(1e6) == front.fastest()
@@ -380,7 +375,7 @@ def test_rounds_of_proposals_have_no_parts() -> None:
 
 # Instances in results
 
-SHORT = ie.Requests.build({"isl": 1000, "osl": 200}, origin="test")
+SHORT = ie.Requests(1000, 200)
 
 
 def test_services_under_load_are_told_apart_by_chip() -> None:

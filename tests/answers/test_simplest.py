@@ -44,16 +44,7 @@ def test_the_answer_is_the_cheapest_of_the_simplest_near_the_cheapest() -> None:
     assert simplest([1.0, 1.2], [4, 0]) == 0
 
 
-@pytest.mark.parametrize(
-    ("name", "chips", "pp", "disaggregated", "level"),
-    [
-        ("h100_sxm", 8.0, 1.0, False, 0),
-        ("h100_sxm", 16.0, 1.0, False, 1),
-        ("gb200_nvl72", 16.0, 1.0, False, 0),
-        ("h100_sxm", 8.0, 2.0, False, 2),
-        ("h100_sxm", 4.0, 1.0, True, 4),
-    ],
-)
+@pytest.mark.rows
 def test_what_makes_a_deployment_complex(name: str, chips: float, pp: float, disaggregated: bool, level: int) -> None:
     plans = Plans.of(np.array([chips]), np.array([8.0]), np.array([pp]))
     assert complexity(catalog.hardware(name), plans, disaggregated=disaggregated).tolist() == [level]

@@ -16,22 +16,12 @@ from inference_econ.errors import InputError
 from inference_econ.formulas.speculation import acceptance_from_log_probabilities, acceptance_probability
 from tests import asking
 
-Write = Callable[[str], Path]
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    def writing(text: str) -> Path:
-        path = tmp_path / "log.csv"
-        path.write_text(text, encoding="utf-8")
-        return path
-
-    return writing
+Write = Callable[[str], str]
 
 
 def test_without_positions_all_are_alike(write: Write) -> None:
     found = speculate.measured_acceptance(
-        write("target_logprob, draft_logprob\n-1.0, -0.5\n-0.2,-0.2\n-inf,-1\n"), None
+        Path(write("target_logprob, draft_logprob\n-1.0, -0.5\n-0.2,-0.2\n-inf,-1\n")), None
     )
     assert found == pytest.approx((math.exp(-0.5) + 1.0 + 0.0) / 3)
 
@@ -50,7 +40,7 @@ def test_a_sample_recovers_the_acceptance_of_two_models() -> None:
 @pytest.mark.rows
 def test_files_that_cannot_be_used(write: Write, text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        speculate.measured_acceptance(write(text), None)
+        speculate.measured_acceptance(Path(write(text)), None)
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
@@ -60,7 +50,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_experts_lie_on_the_ranks_with_which_the_instance_completes_most() -> None:
-    asked = ("mixtral_8x22b", "h100_sxm", ie.Requests.build({"isl": 1000, "osl": 200}, origin="here"))
+    asked = ("mixtral_8x22b", "h100_sxm", ie.Requests(1000, 200))
     ngrams = Speculation.of("ngram", 0.7)
     chosen = asking.speculate(*asked, ngrams, tp=8).plain
     for ep in (1, 8):

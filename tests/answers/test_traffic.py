@@ -15,6 +15,7 @@ import inference_econ as ie
 from inference_econ.inputs import spec_text
 from inference_econ.serving import Changing, Gamma, Service, arrivals_of, as_poisson, loaded, needs_simulation
 from inference_econ.serving.simulation import simulator
+from tests.reading import present
 
 _TRACES = Path(__file__).parents[1] / "fixtures" / "traces"
 _HEAD = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
@@ -94,8 +95,7 @@ def test_lengths_that_know_of_each_other_are_kept(written: Written) -> None:
     profile = written([(float(place), 100 + 9 * place, 1_000 - 9 * place) for place in range(100)])
     assert profile.correlation == pytest.approx(-1.0)
     requests = profile.traffic.requests
-    assert requests.table is not None
-    assert all(isl + osl == pytest.approx(1_100, abs=1) for isl, osl, *_ in requests.table.rows)
+    assert all(isl + osl == pytest.approx(1_100, abs=1) for isl, osl, *_ in present(requests.table).rows)
     assert requests.mean_context < requests.isl.mean + requests.osl.mean * (1 + requests.osl.scv) / 2
 
 
@@ -104,8 +104,7 @@ def test_prefixes_that_repeat_are_counted() -> None:
     assert profile.reused == pytest.approx(4 / 10)
     assert [row.tolist() for row in profile.first] == [[1500, 50, 0], [1400, 60, 1024], [1024, 70, 1023], [600, 80, 0]]
     fitted = profile.traffic
-    assert fitted.reuse is not None
-    assert fitted.reuse.share == 0.4
+    assert present(fitted.reuse).share == 0.4
     assert fitted.requests.cached == pytest.approx((1024 + 1023) / 4)
 
 
@@ -154,9 +153,7 @@ def test_a_trace_is_played_as_it_came(written: Written) -> None:
     rows = [(60.0 * place, 2_000, 20) for place in range(4)] + [(240.0, 2_000, 20)] * 40 + [(900.0, 2_000, 20)]
     replay = written(rows).replay
     one = _service(replay)
-    assert replay.arrivals is not None
-    rate = replay.arrivals.rate
-    assert rate is not None
+    rate = present(present(replay.arrivals).rate)
     seen = simulator.rehearse(one, rate, arrivals=arrivals_of(replay, 1.0))
     crowd = seen.ttft[np.isclose(seen.arrival, np.median(seen.arrival))]
     assert crowd.size > 30
@@ -192,12 +189,10 @@ def test_blocks_of_a_trace_are_found_as_far_as_the_memory_has_them(tmp_path: Pat
     assert replay.arrivals is not None and replay.arrivals.rate is not None
     stream = simulator.stream_of(replay, replay.arrivals.rate, arrivals, 0, block_tokens=simulator.block_tokens(one))
     assert stream.isl.mean() == replay.isl.mean
-    assert stream.parts is not None
-    assert [sum(count for _, count in parts) for parts in stream.parts] == (stream.isl // 16).tolist()
+    assert [sum(count for _, count in parts) for parts in present(stream.parts)] == (stream.isl // 16).tolist()
     server, shares = simulator.rehearsing(one, 0), []
-    assert server.cache is not None
     for blocks in (20_000, 500):
-        few = replace(server, cache=replace(server.cache, blocks=blocks))
+        few = replace(server, cache=replace(present(server.cache), blocks=blocks))
         seen = simulator.play(one, few, stream, warm_up=0.0, cool_down=0.0)
         assert seen.preemptions == 0
         assert seen.tokens_read + seen.found_tokens["HBM"].sum() == stream.isl.sum()
@@ -236,8 +231,7 @@ def test_a_traffic_is_played_with_its_bursts() -> None:
     requests = ie.traffic("azure_code").requests
     curve = ie.load(ie.layouts(setup, requests, ie.Space(ie.Pins(tp=4))), [2.52])
     assert curve.points[0].load.ttft_seconds["p99"] > 10.0
-    assert curve.bursts is not None
-    assert curve.bursts.other.ttft_seconds["p99"] < 1.5
+    assert present(curve.bursts).other.ttft_seconds["p99"] < 1.5
 
 
 def test_a_part_of_a_traffic_is_less_bursty() -> None:

@@ -80,14 +80,8 @@ def test_an_exchange_of_experts_by_hand() -> None:
 
 def test_two_batches_in_turns_by_hand() -> None:
     plan = plan_of(1, 16, ep=16, batch=4096)
-    whole, half = (
-        evaluate(
-            setup_of("deepseek_v3", "h200_sxm", 0.0, "network.two_batch_overlap=never"),
-            replace(plan, batch=plan.batch * share),
-            "1d",
-        )
-        for share in (1.0, 0.5)
-    )
+    alone = setup_of("deepseek_v3", "h200_sxm", 0.0, "network.two_batch_overlap=never")
+    whole, half = (evaluate(alone, replace(plan, batch=plan.batch * share), "1d") for share in (1.0, 0.5))
     exchanged = sum(scalar(part) for name, part in half.parts.items() if name.startswith("all_"))
     worked = scalar(half.seconds) - exchanged
     turns = 2 * max(exchanged, worked)

@@ -13,6 +13,7 @@ import inference_econ as ie
 from inference_econ.engine import Subject, chance, margin
 from inference_econ.errors import InputError
 from inference_econ.inputs import LEVELS, Assumptions, ErrorSpread, Quantity, catalog
+from tests.reading import present
 
 #: Quantiles of ln(measured / predicted); half of the measurements are below the prediction.
 QUANTILES = (-0.4, -0.3, -0.1, 0.0, 0.1, 0.2, 0.5)
@@ -20,10 +21,9 @@ QUANTILES = (-0.4, -0.3, -0.1, 0.0, 0.1, 0.2, 0.5)
 
 def fitted(quantiles: tuple[float, ...] = QUANTILES) -> Assumptions:
     hopper = catalog.assumptions("profiles/hopper")
-    assert hopper.calibration is not None
     spread = ErrorSpread(rows=10, quantiles=quantiles)
     errors = {"model": {"tpot": spread, "throughput": spread}}
-    return hopper.model_copy(update={"calibration": hopper.calibration.model_copy(update={"errors": errors})})
+    return hopper.model_copy(update={"calibration": present(hopper.calibration).model_copy(update={"errors": errors})})
 
 
 def test_a_margin_is_the_quantile_on_the_side_that_breaks_the_promise() -> None:
@@ -45,16 +45,14 @@ def test_predictions_that_are_too_large_are_no_reason_to_promise_more() -> None:
 
 @given(st.floats(0.501, 0.9), st.sampled_from(("tpot", "throughput")))
 def test_a_promise_with_its_margin_holds_with_its_confidence(confidence: float, quantity: Quantity) -> None:
-    needed = margin(fitted(), quantity, confidence)
-    assert needed is not None
+    needed = present(margin(fitted(), quantity, confidence))
     assert needed >= 1.0
     assert chance(fitted(), quantity, needed) == pytest.approx(confidence)
 
 
 @given(st.floats(0.0, 10.0), st.floats(1.0, 10.0))
 def test_more_slack_is_never_less_probable(slack: float, factor: float) -> None:
-    low, high = (chance(fitted(), "tpot", value) for value in (slack, slack * factor))
-    assert low is not None and high is not None
+    low, high = (present(chance(fitted(), "tpot", value)) for value in (slack, slack * factor))
     assert LEVELS[0] <= low <= high <= LEVELS[-1]
 
 
@@ -78,10 +76,8 @@ def test_the_errors_are_those_that_the_question_is_unlike_in() -> None:
     hopper, model, chip = ie.assumptions("profiles/hopper"), ie.model("llama_3_70b"), ie.hardware("h100_sxm")
     asked = Subject(model, chip, accelerators=4.0)
     measured, unmeasured = (
-        margin(hopper, "ttft", 0.9, [asked, asked._replace(layout=layout)]) for layout in ("tp4", "tp4pp7")
+        present(margin(hopper, "ttft", 0.9, [asked, asked._replace(layout=layout)])) for layout in ("tp4", "tp4pp7")
     )
-    assert measured is not None and unmeasured is not None
     assert 1.0 < measured <= unmeasured
-    assert hopper.calibration is not None
-    spread = hopper.calibration.errors["layout"]["ttft"].quantiles
+    spread = present(hopper.calibration).errors["layout"]["ttft"].quantiles
     assert unmeasured >= math.exp(np.interp(0.9, LEVELS, spread)) * (1.0 - 1e-9)

@@ -15,6 +15,7 @@ from inference_econ.engine import Plans, Setup, evidence_of
 from inference_econ.engine.evidence import PULL, Facts, bare_name, for_engine, opinions_of, runs
 from inference_econ.engine.step import step_seconds
 from inference_econ.errors import NothingFitsError
+from tests.reading import present
 
 
 @pytest.mark.long
@@ -25,15 +26,7 @@ def test_the_table_counts_the_shipped_rows() -> None:
     assert len(lines[0]) == len(COLUMNS)
 
 
-@pytest.mark.parametrize(
-    ("model", "chip", "engine", "weights", "apart", "kind"),
-    [
-        ("llama_3_70b", "h200_sxm", "trtllm", "fp8", False, "measured"),
-        ("llama_3_70b", "h200_sxm", "trtllm", "fp8", True, "near"),
-        ("llama_3_8b", "l4", "vllm", None, True, "model only"),
-        ("deepseek_v3", "b200", "trtllm", "nvfp4", False, "measured"),
-    ],
-)
+@pytest.mark.rows
 def test_evidence(model: str, chip: str, engine: str, weights: str | None, apart: bool, kind: str) -> None:
     setup = Setup.of(model, chip, weights=weights, engine=engine)
     found = evidence_of(setup, disaggregated=apart, speculates=False)
@@ -52,9 +45,8 @@ def test_near_is_all_but_one_fact() -> None:
 def test_only_what_was_measured_answers_if_that_is_asked() -> None:
     found = ie.frontier("llama_3_70b", "h200_sxm", weights="fp8", engine="trtllm", evidence="measured")
     assert {point.evidence.kind for point in found.points()} == {"measured"}
-    with pytest.raises(
-        NothingFitsError, match=r"^no server of Llama 3\.1 8B \(bf16\) on NVIDIA L4 24GB was measured .*"
-    ):
+    message = r"^no server of Llama 3\.1 8B \(bf16\) on NVIDIA L4 24GB was measured .*"
+    with pytest.raises(NothingFitsError, match=message):
         ie.frontier("llama_3_8b", "l4", evidence="measured")
 
 
@@ -77,8 +69,7 @@ def test_an_unmeasured_engine_is_half_way_to_the_mean_of_all() -> None:
     own = {engine.name: _mean_log(_run(engine, setup), plans) for engine in setup.engines}
     assert len(own) == 3
     for engine in setup.engines:
-        levels = for_engine(setup, engine).levels
-        assert levels is not None
+        levels = present(for_engine(setup, engine).levels)
         assert levels.pull[0] == pytest.approx(PULL * (np.mean(list(own.values())) - own[engine.name]), abs=1e-9)
         assert levels.served(speculates=True).pull == (0.0, 0.0)
 

@@ -9,8 +9,9 @@ import numpy.typing as npt
 import pytest
 
 from inference_econ.engine import ContinuousLayouts, Plans, Setup, Speculation, evaluate, memory
-from inference_econ.inputs import Precision, catalog
+from inference_econ.inputs import catalog
 from inference_econ.search.fastest import fastest, token_seconds
+from tests.planned import setup_of
 from tests.reading import fixture_table
 
 Array = npt.NDArray[np.float64]
@@ -33,11 +34,7 @@ def _question(code_name: str, gpu: str, context: float, preset: str = "paper") -
     for ending, dtype in (("_8_bit", "int8"), ("_4_bit", "int4_channel")):
         if name.endswith(ending):
             name, weights = name.removesuffix(ending), dtype
-    model = catalog.model(f"paper/{name}")
-    chip, assumed = catalog.hardware(f"paper/{gpu.lower()}"), catalog.assumptions(preset)
-    return Setup(
-        model, chip, Precision.of(model, weights, embeddings=assumed.capacity.embedding_format), context, assumed
-    )
+    return setup_of(f"paper/{name}", f"paper/{gpu.lower()}", context, preset=preset, weights=weights)
 
 
 def _instance(row: dict[str, str]) -> tuple[Array, Array]:

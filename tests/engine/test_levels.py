@@ -14,6 +14,7 @@ from inference_econ.engine import Instances, Plans, Setup, bounds, evaluate, int
 from inference_econ.engine.prefill import prefill
 from inference_econ.inputs import LEVELS_FORM, MeasuredLevels, catalog, constants_of
 from inference_econ.report.notes import newer_release
+from tests.reading import present
 
 PROFILE = "profiles/vllm_hopper"
 SPREADS = {"subject": 0.1, "version": 0.1, "way": 0.1, "deployment": 0.1, "row": 0.1}
@@ -78,17 +79,7 @@ SHARED = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("model", "version", "logs"),
-    [
-        ("llama_3_70b", "0.17.0", (0.02, 0.03)),
-        ("llama_3_70b", "0.18.0", (0.12, 0.23)),
-        ("llama_3_70b", "0.24.1", (0.17, 0.23)),
-        ("llama_3_8b", "0.17.0", (0.0, 0.0)),
-        ("llama_3_8b", "0.33.0", (0.15, 0.2)),
-        ("qwen3_32b", "0.18.0", (0.1, 0.2)),
-    ],
-)
+@pytest.mark.rows
 def test_corrections_of_releases_are_added(model: str, version: str, logs: tuple[float, float]) -> None:
     """Add corrections of all releases up to that of the setup, without those of speculation."""
     measured = setup(version, model, shared=SHARED)
@@ -104,8 +95,7 @@ def test_releases_after_the_newest_measured_one_widen_the_interval() -> None:
     widths, notes = [], []
     for it in cases.values():
         instances = Instances(it, layouts=["tp4"])
-        known = interval(1.0, it.assumptions, subjects=[instances.subject])
-        assert known is not None
+        known = present(interval(1.0, it.assumptions, subjects=[instances.subject]))
         widths.append(math.log(known.high / known.low) / 2)
         notes.append(newer_release(instances))
     beside = 0.1 * NormalDist().inv_cdf(0.9)
@@ -156,9 +146,7 @@ def test_what_all_models_have_counts_beside_what_was_measured() -> None:
     """Corrections of a model on a chip exclude the shared correction, which is added."""
     speculating = shared("llama_3_70b", "fp8").for_role(speculates=True)
     assert speculating.measured_factor(plans(4), prefill=False) == pytest.approx(math.exp(0.4 + 0.25))
-    assert speculating.levels is not None
-    nearest = speculating.levels.level("tp4")
-    assert nearest is not None
+    nearest = present(present(speculating.levels).level("tp4"))
     assert nearest.decode == pytest.approx(0.65)
 
 
@@ -199,9 +187,7 @@ def test_intervals_near_measurements_are_those_of_levels() -> None:
     near, far = (Instances(setup(), isl=2000.0, osl=1000.0, layouts=[layout]) for layout in ("tp4", "tp2"))
     assert near.subject.unseen == "load"
     assert far.subject.unseen == "deployment"
-    likely = bounds.around(near, "tpot")
-    assert likely is not None
+    likely = present(bounds.around(near, "tpot"))
     assert likely == pytest.approx((math.exp(-0.06), math.exp(0.06)))
-    wide = interval(1.0, setup().assumptions, "tpot")
-    assert wide is not None
+    wide = present(interval(1.0, setup().assumptions, "tpot"))
     assert wide.high / wide.low > likely.high / likely.low

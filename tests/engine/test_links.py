@@ -123,13 +123,9 @@ def test_llama_on_mi300x_is_as_quick_as_amd_measured(batch: int, measured: float
 
 @pytest.mark.parametrize(("model", "hardware", "tp"), [("llama_3_70b", "h100_sxm", 8), ("llama_3_8b", "tpu_v5e", 8)])
 def test_latency_of_collectives_in_one_number(model: str, hardware: str, tp: int) -> None:
-    steps = [
-        ie.explain(
-            Setup.of(model, hardware, weights="int8", changes=[f"assumptions.network.latency_factor={factor}"]),
-            ie.Pins(tp=tp, batch=4),
-        )
-        for factor in (0.0, 1.0, 2.0)
-    ]
+    changes = [[f"assumptions.network.latency_factor={factor}"] for factor in (0.0, 1.0, 2.0)]
+    setups = [Setup.of(model, hardware, weights="int8", changes=change) for change in changes]
+    steps = [ie.explain(setup, ie.Pins(tp=tp, batch=4)) for setup in setups]
     latencies = [float(np.ravel(step.costs.parts["all_reduce_latency"])[0]) for step in steps]
     assert latencies[0] == 0.0
     # With a longer latency, a protocol with fewer hops may be the fastest.

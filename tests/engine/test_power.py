@@ -12,6 +12,7 @@ from inference_econ.engine import Pins, Plans, Setup, chip_power, evaluate, powe
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
 from tests.planned import plan_of
+from tests.reading import present
 
 
 def one_step(batch: float, ranks: float = 8.0, **changes: Any) -> Plans:
@@ -23,8 +24,7 @@ def setup_of(*changes: str, model: str = "llama_3_70b", chip: str = "h100_sxm") 
 
 
 def watts_of(setup: Setup, plans: Plans) -> float:
-    chip = chip_power(setup.hardware)
-    assert chip is not None
+    chip = present(chip_power(setup.hardware))
     return float(chip.board_watts(power.step_joules(setup, chip, plans), step_seconds(setup, plans)[0])[0])
 
 
@@ -46,8 +46,7 @@ def test_energies_of_operators_add_up_to_the_step(model: str, prompt: float | No
 def test_energy_by_hand() -> None:
     """One chip without a cache: 16 GB of weights in two bytes with two operations each."""
     setup = Setup.of("llama_3_8b", "h100_sxm", context=0)
-    chip = chip_power(setup.hardware)
-    assert chip is not None
+    chip = present(chip_power(setup.hardware))
     shares = catalog.power().generations["hopper"]
     assert chip.joules_per_byte == pytest.approx(shares.memory * 700.0 / 3.35e12)
     joules = float(power.step_joules(setup, chip, one_step(1, 1))[0])
@@ -113,8 +112,7 @@ def test_speculation_takes_energy_for_all_that_is_verified() -> None:
     from inference_econ.engine import Speculation
 
     setup = setup_of()
-    chip = chip_power(setup.hardware)
-    assert chip is not None
+    chip = present(chip_power(setup.hardware))
     proposer = Speculation.of("eagle", acceptance=0.0, longest=3, setup=setup).of_one_length()
     plain, wasted = (token_joules(setup, chip, one_step(8), who) for who in (None, proposer))
     assert float(wasted[0]) > float(plain[0])

@@ -208,15 +208,9 @@ def test_longer_prompts_and_more_of_them_are_never_quicker(
     model: str, preset: str, tokens: int, more: int, batch: int
 ) -> None:
     setup = _question(model, 0.0, preset)
-    layout = {"tp": 2.0, "dp": 4.0, "ep": 8.0}
-    short, long, several = (
-        scalar(step_seconds(setup, plan)[-1])
-        for plan in (
-            _plan(tokens, **layout),  # type: ignore[arg-type]
-            _plan(tokens + more, **layout),  # type: ignore[arg-type]
-            _plan(tokens + more, batch=batch, **layout),  # type: ignore[arg-type]
-        )
-    )
+    lengths = ((tokens, 1), (tokens + more, 1), (tokens + more, batch))
+    steps = [_plan(length, batch=prompts, tp=2.0, dp=4.0, ep=8.0) for length, prompts in lengths]
+    short, long, several = (scalar(step_seconds(setup, step)[-1]) for step in steps)
     assert short <= long * (1 + 1e-12)
     assert long <= several * (1 + 1e-12)
 

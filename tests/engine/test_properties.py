@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -25,9 +24,7 @@ from inference_econ.engine import (
 )
 from inference_econ.inputs import BYTES_PER_ELEMENT, HardwareSpec, Precision, catalog
 from inference_econ.search.fastest import token_seconds
-from tests.reading import tables
-
-Array = npt.NDArray[np.float64]
+from tests.reading import present, tables
 
 #: Sums in another order may differ in the last places.
 ROUNDING = 1e-12
@@ -70,13 +67,6 @@ def plans(draw: st.DrawFn) -> Plans:
     stage = size / pp
     ep = np.minimum(stage, 16.0) ** experts
     return Plans(size, batch, pp, stage**attention, ep, draw(st.integers(1, 5)))
-
-
-@st.composite
-def instances(draw: st.DrawFn) -> Plans:
-    """Draw the same with free layouts of attention and experts."""
-    fixed = draw(plans())
-    return replace(fixed, attention_ranks=fixed.stage, ep=None)
 
 
 def _never_slower(before: Setup, after: Setup, at: Plans) -> None:
@@ -175,9 +165,8 @@ def test_weight_bytes(name: str, weights: str | None) -> None:
         kept = model.parameter_parts()["embeddings"] if kept_wide else 0.0
         assert found == pytest.approx(model.total_parameters * stored + kept, rel=1e-9)
     elif model.expert_weights is None:
-        assert model.embedding_weights is not None
         embedded = model.parameter_parts()["embeddings"]
-        narrow, wide = BYTES_PER_ELEMENT[model.weights], BYTES_PER_ELEMENT[model.embedding_weights]
+        narrow, wide = BYTES_PER_ELEMENT[model.weights], BYTES_PER_ELEMENT[present(model.embedding_weights)]
         assert found == pytest.approx(embedded * wide + (model.total_parameters - embedded) * narrow, rel=1e-9)
     else:
         routed = sum(block.layers * block.feed_forward.parameters(model.hidden_size).routed for block in model.blocks)

@@ -34,15 +34,10 @@ from inference_econ.search.fastest import token_seconds
 from inference_econ.serving import steady
 from tests import asking
 
-Array = npt.NDArray[np.float64]
 BATCHES = np.unique(np.rint(np.geomspace(1, 4096, 40)))
 
 
-def requests(isl: float, osl: float, cached: float = 0) -> Requests:
-    return Requests.build({"isl": isl, "osl": osl, "cached": cached}, origin="test")
-
-
-REQUESTS = requests(2000, 500)
+REQUESTS = Requests(2000, 500)
 
 
 @functools.cache
@@ -348,15 +343,15 @@ def test_rounds_of_one_length_are_the_longest_whether_they_pay_or_not() -> None:
     plans, mtp = layout(8, [1.0, 64.0]), Speculation.fixed("mtp", 3, 2.4, weights="bf16")
     series = rounds(rich(), plans, mtp)
     seconds = series.verify_seconds[:, 3] + 3.0 * series.draft_seconds
-    found = steady.steady(rich(), plans, requests(1024, 1024), mtp)
+    found = steady.steady(rich(), plans, Requests(1024, 1024), mtp)
     np.testing.assert_allclose(found.decode_seconds, seconds / 2.4, rtol=1e-12)
     # A single request meets no other prompt.
     assert found.tpot_seconds[0] == pytest.approx(seconds[0] / 2.4)
     # Draft tokens that are never accepted only cost.
     vain = Speculation.fixed("mtp", 3, 1.0, weights="bf16")
-    slow = steady.steady(rich(), plans, requests(1024, 1024), vain)
+    slow = steady.steady(rich(), plans, Requests(1024, 1024), vain)
     np.testing.assert_allclose(slow.decode_seconds, seconds, rtol=1e-12)
-    assert (slow.decode_seconds > steady.steady(rich(), plans, requests(1024, 1024)).decode_seconds).all()
+    assert (slow.decode_seconds > steady.steady(rich(), plans, Requests(1024, 1024)).decode_seconds).all()
 
 
 def test_acceptance_of_one_length_has_its_mean_and_the_least_variance() -> None:
@@ -399,17 +394,9 @@ def test_copies_of_a_draft_read_prompts_side_by_side() -> None:
 
 
 def test_speculation_takes_slots() -> None:
-    pins = Pins(tp=8, dp=1, pp=1)
+    settings = {"weights": "fp8", "pins": Pins(tp=8, dp=1, pp=1), "assumptions": "deployable"}
     plain, drafted, looked_up = (
-        asking.offer(
-            "llama_3_70b",
-            "h100_sxm",
-            REQUESTS,
-            weights="fp8",
-            pins=pins,
-            speculation=speculation,
-            assumptions="deployable",
-        )
+        asking.offer("llama_3_70b", "h100_sxm", REQUESTS, speculation=speculation, **settings)
         for speculation in (None, PROPOSALS["draft"], PROPOSALS["ngram"])
     )
     assert drafted.slots[0] < plain.slots[0]
@@ -449,7 +436,7 @@ def test_where_a_draft_model_stops_paying() -> None:
 
 
 def test_free_proposals_that_are_accepted_always_pay() -> None:
-    found = _pay(Speculation.of("ngram", 0.9, 4), requests(500, 100))
+    found = _pay(Speculation.of("ngram", 0.9, 4), Requests(500, 100))
     assert found.pays.all()
     assert report.speculation_charts(found)[0].marks == {}
     without, full = found.full_dollars()
@@ -503,7 +490,7 @@ def test_speculation_that_does_not_go_with_a_model_is_refused() -> None:
     with pytest.raises(InputError, match="unknown number format 'nvfp4x'"):
         rounds(setup(), layout(8), Speculation.of("eagle", 0.8, weights="nvfp4x"))
     with pytest.raises(InputError, match="answers of 1 token need no decode step"):
-        _pay(PROPOSALS["ngram"], requests(100, 1))
+        _pay(PROPOSALS["ngram"], Requests(100, 1))
 
 
 def test_what_does_not_fit_beside_the_proposer_is_told() -> None:

@@ -13,9 +13,9 @@ from inference_econ.engine import Plans, Setup, evaluate, memory, step_seconds
 from inference_econ.engine.layouts.startable import any_takes_turns
 from inference_econ.inputs import Precision, ServingEngine, catalog
 from tests.planned import plan_of, row_of, setup_of
-from tests.reading import scalar
+from tests.reading import present, scalar
 
-LAYERS, HIDDEN, ACTIVE, EXPERTS = 58, 7168, 8, 256
+LAYERS, HIDDEN, ACTIVE = 58, 7168, 8
 
 
 def _setup(model: str, chip: str, *changes: str, preset: str = "deployable") -> Setup:
@@ -29,8 +29,7 @@ def _exchange(setup: Setup, plans: Plans, name: str = "experts in") -> tuple[flo
 
 
 def _slow(setup: Setup, share: float) -> Setup:
-    nic = setup.hardware.nic_bytes_per_second_one_way
-    assert nic is not None
+    nic = present(setup.hardware.nic_bytes_per_second_one_way)
     return replace(setup, hardware=setup.hardware.model_copy(update={"nic_bytes_per_second_one_way": nic * share}))
 
 

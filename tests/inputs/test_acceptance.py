@@ -13,16 +13,14 @@ from inference_econ.errors import InputError, SpecError
 from inference_econ.formulas.speculation import expected_tokens_by_position
 from inference_econ.inputs import ProposerName, _yaml, catalog
 from inference_econ.inputs.models.acceptance import SpeculationFacts
-from tests.reading import tables
+from tests.reading import present, tables
 
 FILE: str = tables(Path(__file__))["FILE"]
 
 
-def _facts(tmp_path: Path, old: str = "", new: str = "", added: str = "") -> SpeculationFacts:
+def _facts(old: str = "", new: str = "", added: str = "") -> SpeculationFacts:
     assert old in FILE
-    path = tmp_path / "mine.yaml"
-    path.write_text(FILE.replace(old, new, 1) + added, encoding="utf-8")
-    return SpeculationFacts.from_document(_yaml.read_yaml(path))
+    return SpeculationFacts.from_document(_yaml.parse(FILE.replace(old, new, 1) + added, "mine.yaml"))
 
 
 def test_every_shipped_fact_names_models_and_chips_that_exist() -> None:
@@ -41,28 +39,25 @@ def test_more_proposals_give_about_as_many_tokens_or_more() -> None:
 
 def test_acceptance_on_random_tokens_of_one_and_two_proposals_follows_from_that_of_three() -> None:
     facts = catalog.speculation_facts()
-    text, random = (facts.lengths("deepseek_v3", "MTP", prompts) for prompts in ("text", "random"))
-    assert text is not None
-    assert random is not None
+    text, random = (present(facts.lengths("deepseek_v3", "MTP", prompts)) for prompts in ("text", "random"))
     share = (2.50 - 1.0) / (text.tokens[3] - 1.0)
     for length in (1, 2, 3):
         assert random.tokens[length] == pytest.approx(1.0 + share * (text.tokens[length] - 1.0), abs=0.005)
 
 
-def test_the_other_kind_of_prompts_stands_in(tmp_path: Path) -> None:
-    facts = _facts(tmp_path)
+def test_the_other_kind_of_prompts_stands_in() -> None:
+    facts = _facts()
     for prompts in ("text", "random"):
-        found = facts.lengths("deepseek_v3", "MTP", prompts)
-        assert found is not None
+        found = present(facts.lengths("deepseek_v3", "MTP", prompts))
         assert found.tokens == {1: 1.9, 3: 2.8}
     assert facts.lengths("deepseek_v3", "EAGLE3", "text") is None
     assert facts.lengths("glm_5", "MTP", "text") is None
 
 
 @pytest.mark.rows
-def test_mistakes_in_the_file_are_told(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_mistakes_in_the_file_are_told(old: str, new: str, message: str) -> None:
     with pytest.raises(SpecError, match=message):
-        _facts(tmp_path, old, new)
+        _facts(old, new)
 
 
 def _gains(method: str, checkpoints: list[str], drafts: int) -> float:
@@ -115,19 +110,19 @@ USUAL: str = tables(Path(__file__))["USUAL"]
 
 
 @pytest.mark.rows
-def test_usual_acceptance_that_cannot_be_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_usual_acceptance_that_cannot_be_is_refused(old: str, new: str, message: str) -> None:
     with pytest.raises(SpecError, match=re.escape(message)):
-        _facts(tmp_path, added=USUAL.replace(old, new))
+        _facts(added=USUAL.replace(old, new))
 
 
-def test_a_usual_acceptance_is_given_once(tmp_path: Path) -> None:
+def test_a_usual_acceptance_is_given_once() -> None:
     entry = USUAL.partition("\n")[2]
     with pytest.raises(SpecError, match="the usual acceptance of mtp for deepseek_v3 is given twice"):
-        _facts(tmp_path, added=USUAL + entry)
+        _facts(added=USUAL + entry)
 
 
-def test_what_nobody_published_is_said(tmp_path: Path) -> None:
-    facts = _facts(tmp_path, added=USUAL)
+def test_what_nobody_published_is_said() -> None:
+    facts = _facts(added=USUAL)
     assert facts.usually("mtp", lambda names: "deepseek_v3" in names).longest == 2
     with pytest.raises(InputError, match="nothing is published of how often mtp is accepted; give --acceptance"):
         facts.usually("mtp", lambda names: "glm_4_5" in names)

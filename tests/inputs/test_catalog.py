@@ -17,8 +17,10 @@ from inference_econ.inputs._spec import Spec
 from inference_econ.inputs.models import sizes as model_keys
 from inference_econ.inputs.presets.assumptions import field_names
 from tests import asking
+from tests.reading import reader
 
 KINDS: tuple[catalog.Kind, ...] = ("hardware", "models", "assumptions", "scenarios", "engines")
+Write = Callable[[str], str]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -82,20 +84,13 @@ def _at(spec: Spec, path: str) -> object:
     return value
 
 
-READ: dict[str, Callable[..., Spec]] = {
-    "hardware": catalog.hardware,
-    "models": catalog.model,
-    "assumptions": catalog.assumptions,
-    "engines": catalog.engine,
-}
-
-
 @pytest.mark.rows
 def test_changes_set_values(kind: str, name: str, changes: list[str], values: dict[str, object]) -> None:
-    shipped, changed = READ[kind](name), READ[kind](name, changes=changes)
+    read = reader(kind)
+    shipped, changed = read(name), read(name, changes=changes)
     for path, value in values.items():
         assert _at(changed, path) == (value if isinstance(value, str) else pytest.approx(value, rel=1e-15))
-    assert READ[kind](name) == shipped != changed
+    assert read(name) == shipped != changed
 
 
 def test_changes_name_their_source() -> None:
@@ -127,10 +122,8 @@ def test_a_preset_changes_only_what_it_writes() -> None:
     }
 
 
-def test_a_users_preset_extends_a_shipped_one(tmp_path: Path) -> None:
-    path = tmp_path / "mine.yaml"
-    path.write_text("extends: paper\nname: mine\nchip: {math_efficiency: 0.5}\n", encoding="utf-8")
-    mine = catalog.assumptions(str(path))
+def test_a_users_preset_extends_a_shipped_one(write: Write) -> None:
+    mine = catalog.assumptions(write("extends: paper\nname: mine\nchip: {math_efficiency: 0.5}\n"))
     assert (mine.name, mine.chip.math_efficiency) == ("mine", 0.5)
     assert mine.chip.hbm_efficiency == catalog.assumptions("paper").chip.hbm_efficiency
     assert mine.per_family == catalog.assumptions("paper").per_family
@@ -145,24 +138,16 @@ def test_loops_of_extends(tmp_path: Path, mine: str, message: str) -> None:
         catalog.assumptions(paths["mine"])
 
 
-def test_extending_an_unknown_preset(tmp_path: Path) -> None:
-    path = tmp_path / "mine.yaml"
-    path.write_text("extends: papr\n", encoding="utf-8")
+def test_extending_an_unknown_preset(write: Write) -> None:
     with pytest.raises(UnknownNameError, match=r"mine.yaml:1: unknown assumptions 'papr'; did you mean paper"):
-        catalog.assumptions(str(path))
+        catalog.assumptions(write("extends: papr\n"))
 
 
 # Chips and models that extend others.
 
 
-def _variant(tmp_path: Path, text: str) -> str:
-    path = tmp_path / "variant.yaml"
-    path.write_text(text, encoding="utf-8")
-    return str(path)
-
-
-def test_a_chip_of_three_lines(tmp_path: Path) -> None:
-    path = _variant(tmp_path, "name: Faster\nextends: h100_sxm\nhbm_bytes_per_second: 4.8 TB/s\n")
+def test_a_chip_of_three_lines(write: Write) -> None:
+    path = write("name: Faster\nextends: h100_sxm\nhbm_bytes_per_second: 4.8 TB/s\n")
     chip, base = catalog.hardware(path), catalog.hardware("h100_sxm")
     assert (chip.name, chip.extends, chip.hbm_bytes_per_second) == ("Faster", "h100_sxm", 4.8e12)
     assert (chip.hbm_bytes, chip.prices, chip.family) == (base.hbm_bytes, base.prices, base.family)
@@ -170,13 +155,10 @@ def test_a_chip_of_three_lines(tmp_path: Path) -> None:
     assert chip.sources["hbm_bytes"] == base.sources["hbm_bytes"]
 
 
-def test_a_source_of_a_variant_counts(tmp_path: Path) -> None:
+def test_a_source_of_a_variant_counts(write: Write) -> None:
     source = "{ref: user, where: our plan, kind: assumed}"
-    path = _variant(
-        tmp_path,
-        f"name: Faster\nextends: h100_sxm\ndense_flops_per_second: {{fp32: 80 TFLOP/s}}\nwatts: 800 W\n"
-        f"sources:\n  watts: {source}\n",
-    )
+    text = "name: Faster\nextends: h100_sxm\ndense_flops_per_second: {fp32: 80 TFLOP/s}\nwatts: 800 W\nsources:\n"
+    path = write(f"{text}  watts: {source}\n")
     chip, base = catalog.hardware(path), catalog.hardware("h100_sxm")
     assert chip.sources["watts"].where == "our plan"
     # One peak changes: the others retain the source that covered all of them.
@@ -184,8 +166,8 @@ def test_a_source_of_a_variant_counts(tmp_path: Path) -> None:
     assert chip.sources["dense_flops_per_second.bf16"] == base.sources["dense_flops_per_second"]
 
 
-def test_a_model_of_three_lines(tmp_path: Path) -> None:
-    path = _variant(tmp_path, "name: Shallow\nextends: deepseek_v3\nlayers: 30\n")
+def test_a_model_of_three_lines(write: Write, tmp_path: Path) -> None:
+    path = write("name: Shallow\nextends: deepseek_v3\nlayers: 30\n")
     model, base = catalog.model(path), catalog.model("deepseek_v3")
     assert [block.layers for block in model.blocks] == [1, 29]
     assert (model.name, model.huggingface_id, model.description) == ("Shallow", None, "")
@@ -196,11 +178,9 @@ def test_a_model_of_three_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.rows
-def test_variants_that_cannot_be(tmp_path: Path, text: str, message: str) -> None:
-    path = _variant(tmp_path, text)
-    Path(path).write_text(text.replace("PATH", path), encoding="utf-8")
+def test_variants_that_cannot_be(write: Write, text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        catalog.hardware(path)
+        catalog.hardware(write(text.replace("PATH", write(text))))
 
 
 @pytest.mark.rows
@@ -231,34 +211,28 @@ def test_short_keys_that_cannot_be(name: str, change: str, message: str) -> None
 
 
 @pytest.mark.parametrize("blocks", ["3", "[]", "[{layers: 3}]", "[{layers: a, attention: {}, feed_forward: {}}]"])
-def test_short_keys_of_a_model_without_sensible_blocks(tmp_path: Path, blocks: str) -> None:
-    path = _variant(tmp_path, f"name: A\nextends: llama_3_8b\nblocks: {blocks}\nlayers: 4\n")
-    with pytest.raises(InputError, match=r"variant.yaml:4: "):
-        catalog.model(path)
+def test_short_keys_of_a_model_without_sensible_blocks(write: Write, blocks: str) -> None:
+    with pytest.raises(InputError, match=r"mine.yaml:4: "):
+        catalog.model(write(f"name: A\nextends: llama_3_8b\nblocks: {blocks}\nlayers: 4\n"))
 
 
-def test_a_variant_of_a_model_and_a_checkpoint_by_its_id_have_none_of_its_checkpoints(tmp_path: Path) -> None:
+def test_a_variant_of_a_model_and_a_checkpoint_by_its_id_have_none_of_its_checkpoints(write: Write) -> None:
     assert catalog.model("llama_3_8b").checkpoint("eagle") == "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"
-    own = _variant(tmp_path, "name: A\nextends: llama_3_8b\nlayers: 4\ncheckpoints: {fp8: me/mine}\n")
+    own = write("name: A\nextends: llama_3_8b\nlayers: 4\ncheckpoints: {fp8: me/mine}\n")
     assert catalog.model(own).checkpoints == {"fp8": "me/mine"}
-    for name in (
-        _variant(tmp_path, "name: A\nextends: llama_3_8b\nlayers: 4\n"),
-        "hugging-quants/Meta-Llama-3.1-8B-Instruct-AWQ-INT4",
-    ):
-        model = catalog.model(name)
+    variant = write("name: A\nextends: llama_3_8b\nlayers: 4\n")
+    for model in map(catalog.model, (variant, "hugging-quants/Meta-Llama-3.1-8B-Instruct-AWQ-INT4")):
         assert not model.checkpoints
         assert not [key for key in model.sources if key.startswith("checkpoints")]
 
 
 @pytest.mark.parametrize("name", ["nccl_9", "x" * 400])
-def test_unknown_collectives(tmp_path: Path, name: str) -> None:
+def test_unknown_collectives(write: Write, name: str) -> None:
     known = r"known: .*free, mesh, nccl_2_19, nccl_2_19_ll, nccl_2_19_no_base, nccl_2_19_no_latency, nccl_2_23"
     with pytest.raises(InputError, match=rf": unknown collectives '{name}'; {known}"):
         catalog.assumptions("paper", changes=[f"network.collectives={name}"])
-    path = tmp_path / "mine.yaml"
-    path.write_text(f"extends: paper\nper_family:\n  tpu: {{network: {{collectives: {name}}}}}\n", encoding="utf-8")
     with pytest.raises(InputError, match=rf"mine\.yaml:3: unknown collectives '{name}'; {known}"):
-        catalog.assumptions(str(path))
+        catalog.assumptions(write(f"extends: paper\nper_family:\n  tpu: {{network: {{collectives: {name}}}}}\n"))
 
 
 def test_assumptions_for_a_family_of_chips() -> None:
@@ -298,6 +272,5 @@ def test_what_is_no_name_is_refused(wrong: object) -> None:
 
 @pytest.mark.parametrize("kind", ["models", "hardware"])
 def test_titles_are_the_names_that_whole_files_have(kind: catalog.Kind) -> None:
-    read = {"models": catalog.model, "hardware": catalog.hardware}[kind]
     for name in catalog.names(kind):
-        assert catalog.title(kind, name) == read(name).name
+        assert catalog.title(kind, name) == reader(kind)(name).name

@@ -13,6 +13,7 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import ModelSpec
 from inference_econ.inputs.huggingface import Checkpoint, checkpoint_beside, import_config
 from inference_econ.report.questions.import_model import ImportedModelPage, stored_record, stored_table
+from tests.reading import present
 
 CONFIG = Path(__file__).parents[1] / "fixtures" / "hf_configs" / "Qwen--Qwen3-0.6B_config.json"
 #: Parameters of the model, as published.
@@ -47,8 +48,7 @@ def folder(path: Path, shapes: Shapes, kind: str = "BF16", *, index: bool = Fals
 
 def read(config: Path) -> tuple[ModelSpec, Checkpoint]:
     model = import_config(config)
-    checkpoint = checkpoint_beside(config, model.layers)
-    assert checkpoint is not None
+    checkpoint = present(checkpoint_beside(config, model.layers))
     return model, checkpoint
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import date
-from pathlib import Path
 
 import pytest
 
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import ANY_LAYOUT, Precision, catalog, engines_for, known_engines
 from inference_econ.inputs.engine_specs import WIRE_BYTES_PER_ELEMENT, EngineFacts
+from tests.reading import present
 
 ENGINES = catalog.names("engines")
+Write = Callable[[str], str]
 #: Engines of one machine, without data-parallel attention.
 DESKS = ("llama_cpp", "mlx")
 #: Facts that not every engine has, or tells.
@@ -134,21 +136,17 @@ def test_versions_that_nobody_knows(version: str, message: str) -> None:
 
 
 @pytest.mark.rows
-def test_mistakes_in_a_file_say_where(tmp_path: Path, before: str, after: str, message: str) -> None:
+def test_mistakes_in_a_file_say_where(write: Write, before: str, after: str, message: str) -> None:
     text = catalog.locate("engines", "sglang").read_text(encoding="utf-8")
     assert before in text
-    path = tmp_path / "mine.yaml"
-    path.write_text(text.replace(before, after, 1), encoding="utf-8")
     with pytest.raises(SpecError, match=re.escape(message)):
-        catalog.engine(str(path))
+        catalog.engine(write(text.replace(before, after, 1)))
 
 
-def test_a_first_version_that_leaves_something_open(tmp_path: Path) -> None:
+def test_a_first_version_that_leaves_something_open(write: Write) -> None:
     lines = catalog.locate("engines", "deepseek").read_text(encoding="utf-8").splitlines(keepends=True)
-    path = tmp_path / "mine.yaml"
-    path.write_text("".join(line for line in lines if "uneven_pipeline" not in line), encoding="utf-8")
     with pytest.raises(SpecError, match="the first version states everything; missing: uneven_pipeline"):
-        catalog.engine(str(path))
+        catalog.engine(write("".join(line for line in lines if "uneven_pipeline" not in line)))
 
 
 # Kernels, graphs: vllm config/scheduler.py (0.11.0) and config/vllm.py (0.18.0), sglang server_args.py (0.5.10).
@@ -243,10 +241,8 @@ def test_generations_of_chips_are_those_of_hardware() -> None:
 
 def test_captured_batches_are_those_of_the_source() -> None:
     # vllm/config/vllm.py: [1, 2, 4] + range(8, 256, 8) + range(256, 513, 16), up to twice the slots.
-    vllm = catalog.engine("vllm").at().captured
-    assert vllm is not None
+    vllm = present(catalog.engine("vllm").at().captured)
     assert vllm.sizes(1024) == (1, 2, 4, *range(8, 256, 8), *range(256, 513, 16))
     assert vllm.sizes(16) == (1, 2, 4, 8, 16, 24, 32)
-    before = catalog.engine("vllm").at("0.11.0").captured
-    assert before is not None
+    before = present(catalog.engine("vllm").at("0.11.0").captured)
     assert before.sizes(1024)[-2:] == (504, 512)

@@ -12,10 +12,11 @@ import pytest
 from inference_econ.errors import InputError
 from inference_econ.inputs import Precision, catalog
 from inference_econ.inputs.places import names_only
+from tests.reading import tables
 
 _CODES = {int: (4, "I"), float: (6, "f"), bool: (7, "?")}
-#: File types of llama.cpp.
-_Q4_K_S, _Q4_K_M, _MXFP4 = 14, 15, 38
+#: A file type of llama.cpp.
+_Q4_K_M = 15
 
 
 def _text(text: str) -> bytes:
@@ -41,60 +42,15 @@ def written(path: Path, metadata: dict[str, Any], tensors: tuple[str, ...] = ("o
     return path
 
 
-def _metadata(architecture: str, file_type: int = _Q4_K_M, **sizes: Any) -> dict[str, Any]:
-    keys = {f"{architecture}.{name.replace('__', '.')}": value for name, value in sizes.items()}
-    return {
-        "general.architecture": architecture,
-        "general.file_type": file_type,
-        "tokenizer.ggml.scores": [0.5],
-        **keys,
-    }
+def _metadata(architecture: str, sizes: dict[str, Any], file_type: int = _Q4_K_M) -> dict[str, Any]:
+    keys = {f"{architecture}.{name}": value for name, value in sizes.items()}
+    head = {"general.architecture": architecture, "general.file_type": file_type, "tokenizer.ggml.scores": [0.5]}
+    return head | keys
 
 
-_LLAMA_8B = _metadata(
-    "llama", block_count=32, embedding_length=4096, feed_forward_length=14336, attention__head_count=32,
-    attention__head_count_kv=8, context_length=131072, vocab_size=128256,
-)  # fmt: skip
-_FILES = {
-    "llama_3_8b": _LLAMA_8B,
-    "mixtral_8x7b": _metadata(
-        "llama", block_count=32, embedding_length=4096, feed_forward_length=14336, attention__head_count=32,
-        attention__head_count_kv=8, context_length=32768, vocab_size=32000, expert_count=8, expert_used_count=2,
-    ),
-    "qwen2_5_7b": _metadata(
-        "qwen2", block_count=28, embedding_length=3584, feed_forward_length=18944, attention__head_count=28,
-        attention__head_count_kv=4, context_length=32768, vocab_size=152064,
-    ),
-    "qwen3_32b": _metadata(
-        "qwen3", block_count=64, embedding_length=5120, feed_forward_length=25600, attention__head_count=64,
-        attention__head_count_kv=8, attention__key_length=128, context_length=40960, vocab_size=151936,
-    ),
-    "qwen3_30b_a3b": _metadata(
-        "qwen3moe", block_count=48, embedding_length=2048, feed_forward_length=6144, attention__head_count=32,
-        attention__head_count_kv=4, attention__key_length=128, context_length=40960, vocab_size=151936,
-        expert_count=128, expert_used_count=8, expert_feed_forward_length=768,
-    ),
-    "gemma_2_9b": _metadata(
-        "gemma2", block_count=42, embedding_length=3584, feed_forward_length=14336, attention__head_count=16,
-        attention__head_count_kv=8, attention__key_length=256, attention__sliding_window=4096, context_length=8192,
-        vocab_size=256000,
-    ),
-    "gemma_3_27b": _metadata(
-        "gemma3", block_count=62, embedding_length=5376, feed_forward_length=21504, attention__head_count=32,
-        attention__head_count_kv=16, attention__key_length=128, attention__sliding_window=1024,
-        context_length=131072, vocab_size=262208,
-    ),
-    "phi_4": _metadata(
-        "phi3", block_count=40, embedding_length=5120, feed_forward_length=17920, attention__head_count=40,
-        attention__head_count_kv=10, context_length=16384, vocab_size=100352,
-    ),
-    "gpt_oss_20b": _metadata(
-        "gpt-oss", _MXFP4, block_count=24, embedding_length=2880, attention__head_count=64,
-        attention__head_count_kv=[8] * 24, attention__key_length=64, attention__sliding_window=128,
-        context_length=131072, vocab_size=201088, expert_count=32, expert_used_count=4,
-        expert_feed_forward_length=2880,
-    ),
-}  # fmt: skip
+#: Headers of files, by model; layers of gpt-oss each state their KV heads.
+_FILES = {name: _metadata(**told) for name, told in tables(Path(__file__))["FILES"].items()}
+_LLAMA_8B = _FILES["llama_3_8b"]
 
 
 @pytest.mark.parametrize("name", _FILES)
@@ -144,19 +100,7 @@ def test_a_file_that_is_no_gguf_is_refused_by_name(case: str, tmp_path: Path) ->
         catalog.model(path)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"general.architecture": "rwkv7"}, "the architecture 'rwkv7' is not understood; understood: llama, qwen2, "),
-        ({"general.architecture": "clip"}, "the architecture 'clip' is not understood"),
-        ({"general.file_type": _Q4_K_S}, "the quantization Q4_K_S is not known; did you mean q4_k_m? Write the name"),
-        ({"general.file_type": 5}, "general.file_type is 5, which is not a known quantization"),
-        ({"general.file_type": 99}, "general.file_type is 99, which is not a known quantization"),
-        ({"general.file_type": _MXFP4}, "weights in mxfp4 are understood in files of gpt-oss only"),
-        ({"llama.attention.head_count_kv": [8, 4]}, "num_key_value_heads differs from layer to layer"),
-        ({"llama.embedding_length": "wide"}, "hidden_size must be an integer > 0, got 'wide' (family llama)"),
-    ],
-)
+@pytest.mark.rows
 def test_a_header_that_is_not_understood_is_refused_by_name(
     changes: dict[str, Any], message: str, tmp_path: Path
 ) -> None:

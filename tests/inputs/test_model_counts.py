@@ -20,18 +20,12 @@ from inference_econ.inputs import (
     catalog,
 )
 from inference_econ.inputs.models.sizes import scaled
-from tests.reading import fixture_table
+from tests.reading import fixture_table, tables
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 #: Models that no class was published for.
-WITHOUT_CLASS = {
-    "gpt3-175b": "gpt_3",
-    "palm-8b": "palm_8b",
-    "palm-62b": "palm_62b",
-    "palm-540b": "palm_540b",
-    "gpt4-rumour": "gpt_4",
-}
+WITHOUT_CLASS: dict[str, str] = tables(Path(__file__))["WITHOUT_CLASS"]
 
 
 @cache

@@ -11,7 +11,7 @@ import pytest
 
 from inference_econ.errors import InputError
 from inference_econ.inputs import HardwareSpec, catalog, prices
-from tests.reading import tables
+from tests.reading import present, tables
 
 #: Listed prices, by name.
 PRICES: dict[str, dict[str, Any]] = tables(Path(__file__))["PRICES"]
@@ -26,8 +26,7 @@ def _chip(*listed: str | Mapping[str, Any], machines: tuple[int, ...] = (1, 8)) 
 
 @pytest.mark.rows
 def test_the_default_is_the_median_of_recent_offers_or_of_the_first_kind(listed: list[str], dollars: float) -> None:
-    best = prices.best(_chip(*listed))
-    assert best is not None
+    best = present(prices.best(_chip(*listed)))
     assert best.dollars == dollars
 
 
@@ -98,6 +97,5 @@ def test_prices_of_one_kind_are_ranked_and_typed_ones_as_on_demand() -> None:
 
 def test_a_kind_names_its_contract() -> None:
     chip = _chip("OWNERSHIP", "RENT", "GUESS")
-    owned, rent = prices.of_kind(chip, "tco"), prices.of_kind(chip, "reserved:survey")
-    assert owned is not None and rent is not None
+    owned, rent = present(prices.of_kind(chip, "tco")), present(prices.of_kind(chip, "reserved:survey"))
     assert (owned.terms, rent.terms) == ("TCO of a neocloud, 2026-07", "reserved for 3 years, 2026-07")

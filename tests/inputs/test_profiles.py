@@ -1,8 +1,9 @@
-"""Default assumptions by GPU generation."""
+"""Default assumptions by GPU generation, and files of corrections."""
 
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,16 @@ import pytest
 import inference_econ as ie
 from inference_econ.engine import Instances, Setup
 from inference_econ.errors import InputError, SpecError, UnknownNameError
-from inference_econ.inputs import Settings, catalog
+from inference_econ.inputs import Settings, catalog, constants_of
 from inference_econ.inputs.engine import launch_options as serving_engines
 from inference_econ.inputs.engine import profiles
 from inference_econ.inputs.engine.recipes import practices
 from inference_econ.inputs.presets import generations
 from inference_econ.report.notes import generation_remarks, warnings
 from inference_econ.studies.settings import frontier_of
+from tests.reading import tables
+
+# Default assumptions by GPU generation.
 
 MODEL = "llama_3_8b"
 
@@ -36,8 +40,6 @@ def test_others_can_be_named_or_given() -> None:
         Setup.of(MODEL, "h100_sxm", assumptions="no_such")
     with pytest.raises(InputError, match="assumptions: a name, a path or a Assumptions is needed, got 3"):
         Setup.of(MODEL, "h100_sxm", assumptions=3)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="hardware: a name, a path or a HardwareSpec is needed, got None"):
-        Setup.of(MODEL, None)  # type: ignore[arg-type]
 
 
 def test_what_was_measured_has_three_parts(tmp_path) -> None:  # type: ignore[no-untyped-def]
@@ -153,3 +155,42 @@ def test_engines_run_on_generations() -> None:
     assert [engine.name for engine in serving_engines.run_on("hopper")] == ["llama_cpp", "sglang", "trtllm", "vllm"]
     assert [engine.name for engine in serving_engines.run_on("apple")] == ["llama_cpp", "mlx"]
     assert serving_engines.run_on("feynman") == ()
+
+
+# Files of corrections: rejected content, with its place.
+
+PROFILE = "profiles/vllm_hopper"
+TEXT: str = tables(Path(__file__))["TEXT"]
+
+
+def corrected(*changes: tuple[str, str]) -> str:
+    """Return a file with some texts replaced."""
+    text = TEXT.format(profile=PROFILE, constants=constants_of(PROFILE))
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+def test_levels_leave_a_profile_as_it_was_fitted(write: Callable[[str], str]) -> None:
+    """A file that only adds corrections preserves the errors of the fit; a what-if removes both."""
+    mine = catalog.assumptions(write(corrected()))
+    assert mine.levels is not None
+    assert mine.calibration == catalog.assumptions(PROFILE).calibration
+    changed = catalog.assumptions(write(corrected()), changes=["host.launch=10 us"])
+    assert changed.levels is None
+    assert changed.calibration is None
+
+
+@pytest.mark.rows
+def test_mistakes_are_refused_with_their_line(write: Callable[[str], str], old: str, new: str, message: str) -> None:
+    """Try another format, negative counts, unknown names, and corrections that cannot have been measured."""
+    with pytest.raises(SpecError, match=message):
+        catalog.assumptions(write(corrected((old, new))))
+
+
+def test_levels_over_another_fit_are_refused(write: Callable[[str], str]) -> None:
+    """A profile that was fitted again since has other residuals."""
+    path = write(corrected((constants_of(PROFILE), "0123456789ab")))
+    with pytest.raises(InputError, match=r"mine.yaml:6: levels over another version of profiles/vllm_hopper"):
+        catalog.assumptions(path)

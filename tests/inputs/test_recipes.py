@@ -86,11 +86,8 @@ def test_a_recipe_of_a_chip_takes_the_place_of_that_of_its_family() -> None:
     """Racks have wider layouts than machines of eight, with the same cache and speculation."""
     deepseek = catalog.model("deepseek_v3_nvfp4")
     rack, machine = (practices("trtllm", deepseek, catalog.hardware(chip)) for chip in ("gb200_nvl72", "b200"))
-    assert (
-        [one.text for one in rack]
-        == [one.text for one in machine]
-        == ["fp8 cache", "fp8 cache, MTP 3", "fp8 cache, MTP 1"]
-    )
+    texts = [[one.text for one in known] for known in (rack, machine)]
+    assert texts == [["fp8 cache", "fp8 cache, MTP 3", "fp8 cache, MTP 1"]] * 2
     assert max(layout["ep"] for layout in rack[0].layouts) == 32
     assert max(layout["ep"] for layout in machine[0].layouts) == 8
 
@@ -228,17 +225,13 @@ GOOD: str = tables(Path(__file__))["GOOD"]
 
 
 @pytest.mark.rows
-def test_mistakes_are_refused_with_their_line(tmp_path: Path, old: str, new: str, problem: str) -> None:
-    path = tmp_path / "own.yaml"
-    path.write_text(GOOD.replace(old, new), encoding="utf-8")
+def test_mistakes_are_refused_with_their_line(old: str, new: str, problem: str) -> None:
     with pytest.raises(SpecError, match=problem):
-        EngineRecipes.from_document(_yaml.read_yaml(path))
+        EngineRecipes.from_document(_yaml.parse(GOOD.replace(old, new), "own.yaml"))
 
 
-def test_the_same_without_a_mistake_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "own.yaml"
-    path.write_text(GOOD, encoding="utf-8")
-    assert [recipe.drafts for recipe in EngineRecipes.from_document(_yaml.read_yaml(path)).recipes] == [3]
+def test_the_same_without_a_mistake_is_read() -> None:
+    assert [recipe.drafts for recipe in EngineRecipes.from_document(_yaml.parse(GOOD, "own.yaml")).recipes] == [3]
 
 
 def test_a_copy_of_a_chip_under_another_name_has_its_recipes() -> None:

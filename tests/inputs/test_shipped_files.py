@@ -15,6 +15,7 @@ from bibtexparser.entrypoint import parse_string
 import inference_econ
 from inference_econ.inputs import _yaml, catalog, math_unit
 from inference_econ.inputs._yaml import Value
+from tests.reading import reader
 
 KINDS: tuple[catalog.Kind, ...] = ("hardware", "models", "assumptions", "scenarios", "engines", "traffic")
 NAMED = [(kind, name) for kind in KINDS for name in catalog.names(kind)]
@@ -45,15 +46,7 @@ def _texts(value: Value, key: str = "", without: Collection[str] = ()) -> Iterat
 
 @pytest.mark.parametrize(("kind", "name"), NAMED)
 def test_every_file_loads(kind: str, name: str) -> None:
-    read = {
-        "hardware": catalog.hardware,
-        "models": catalog.model,
-        "assumptions": catalog.assumptions,
-        "scenarios": catalog.scenario,
-        "engines": catalog.engine,
-        "traffic": catalog.traffic,
-    }[kind]
-    assert read(name).name
+    assert reader(kind)(name).name
 
 
 @pytest.mark.parametrize("path", FILES, ids=_label)
@@ -123,15 +116,10 @@ def test_files_of_measurements_have_as_many_rows_as_their_table_says(folder: Pat
     }
 
 
-@pytest.mark.parametrize(
-    ("folder", "title", "name"),
-    [
-        (MEASURED, "measured servers", "servers/serving_points"),
-        (MEASURED, "`offers.csv`", "offers"),
-        (PUBLISHED, "`serving_points.csv`", "serving_points"),
-        (PUBLISHED, "`runs.csv`", "runs"),
-    ],
-)
+@pytest.mark.parametrize(("folder", "title", "name"), [
+    (MEASURED, "measured servers", "servers/serving_points"), (MEASURED, "`offers.csv`", "offers"),
+    (PUBLISHED, "`serving_points.csv`", "serving_points"), (PUBLISHED, "`runs.csv`", "runs"),
+])  # fmt: skip
 def test_every_column_of_a_file_is_in_its_table(folder: Path, title: str, name: str) -> None:
     text = (folder / "README.md").read_text(encoding="utf-8")
     section = text.partition(f"## Columns of {title}\n")[2].partition("\n## ")[0]

@@ -37,11 +37,9 @@ def _mistakes(read: Callable[[str], object], path: Path, text: str) -> list[str]
     return [mistake.removeprefix(f"{path.parent}/") for mistake in found.value.mistakes]
 
 
-def test_the_files_without_mistakes_are_read(tmp_path: Path) -> None:
-    for read, text in ((catalog.hardware, HARDWARE), (catalog.model, MODEL)):
-        path = tmp_path / "good.yaml"
-        path.write_text(text, encoding="utf-8")
-        assert read(str(path)).name.startswith("Test")
+def test_the_files_without_mistakes_are_read(chip: HardwareSpec, model: ModelSpec) -> None:
+    assert chip.name.startswith("Test")
+    assert model.name.startswith("Test")
 
 
 @pytest.mark.rows
@@ -72,10 +70,9 @@ def test_a_domain_of_several_chips_needs_a_link(tmp_path: Path) -> None:
     assert "link_domain is 8, so link_bytes_per_second_one_way is needed" in mistakes[0]
 
 
-def test_sparse_peaks_are_accepted_where_the_vendor_does_not_quote_them(tmp_path: Path) -> None:
-    path = tmp_path / "chip.yaml"
-    path.write_text(_edited(HARDWARE, "fp8: 2 PFLOP/s", "fp8: 1 PFLOP/s"), encoding="utf-8")
-    assert catalog.hardware(str(path)).dense_flops_per_second["fp8"] == 1e15
+def test_sparse_peaks_are_accepted_where_the_vendor_does_not_quote_them(write: Callable[[str], str]) -> None:
+    path = write(_edited(HARDWARE, "fp8: 2 PFLOP/s", "fp8: 1 PFLOP/s"))
+    assert catalog.hardware(path).dense_flops_per_second["fp8"] == 1e15
 
 
 def test_no_sources_at_all(tmp_path: Path) -> None:
@@ -151,27 +148,23 @@ def test_mistakes_in_traffic(asked: dict[str, object], message: str) -> None:
         Traffic.build(asked, origin="traffic")
 
 
-def _chip(tmp_path: Path) -> HardwareSpec:
-    path = tmp_path / "chip.yaml"
-    path.write_text(HARDWARE, encoding="utf-8")
-    return catalog.hardware(str(path))
+@pytest.fixture
+def chip(write: Callable[[str], str]) -> HardwareSpec:
+    return catalog.hardware(write(HARDWARE))
 
 
-def _model(tmp_path: Path) -> ModelSpec:
-    path = tmp_path / "model.yaml"
-    path.write_text(MODEL, encoding="utf-8")
-    return catalog.model(str(path))
+@pytest.fixture
+def model(write: Callable[[str], str]) -> ModelSpec:
+    return catalog.model(write(MODEL))
 
 
-def test_specs_are_frozen(tmp_path: Path) -> None:
-    chip, model = _chip(tmp_path), _model(tmp_path)
+def test_specs_are_frozen(chip: HardwareSpec, model: ModelSpec) -> None:
     for spec, field in ((chip, "hbm_bytes"), (chip.prices[0], "kind"), (model, "blocks"), (model.blocks[0], "layers")):
         with pytest.raises(ValueError, match="Instance is frozen"):
             setattr(spec, field, 1)
 
 
-def test_replace_changes_one_field_and_reads_units(tmp_path: Path) -> None:
-    chip = _chip(tmp_path)
+def test_replace_changes_one_field_and_reads_units(chip: HardwareSpec) -> None:
     faster = chip.replace(hbm_bytes_per_second="6.7 TB/s")
     assert faster.hbm_bytes_per_second == 6.7e12
     assert faster.replace(hbm_bytes_per_second=3.35e12) == chip
@@ -179,13 +172,12 @@ def test_replace_changes_one_field_and_reads_units(tmp_path: Path) -> None:
 
 
 @pytest.mark.rows
-def test_replace_validates(tmp_path: Path, changes: dict[str, object], message: str) -> None:
+def test_replace_validates(chip: HardwareSpec, changes: dict[str, object], message: str) -> None:
     with pytest.raises(SpecError, match=re.escape(message)):
-        _chip(tmp_path).replace(**changes)
+        chip.replace(**changes)
 
 
-def test_replace_validates_parts_of_a_model(tmp_path: Path) -> None:
-    model = _model(tmp_path)
+def test_replace_validates_parts_of_a_model(model: ModelSpec) -> None:
     with pytest.raises(SpecError, match="Block: layers must be > 0, got 0"):
         model.blocks[0].replace(layers=0)
     with pytest.raises(SpecError, match="kv_heads must be at most query_heads"):
@@ -202,10 +194,10 @@ def test_mistakes_in_python_are_one_clear_message(kind: str, given: dict[str, An
     assert caught.value.__suppress_context__  # no second message above ours
 
 
-def test_parts_that_are_built_already_are_looked_into_for_sources(tmp_path: Path) -> None:
+def test_parts_that_are_built_already_are_looked_into_for_sources(model: ModelSpec) -> None:
     source = Source(ref="nobody", where="nowhere", kind="assumed")
     given: dict[str, Any] = {"name": "x", "hidden_size": 8, "vocab_size": 8, "weights": "fp7"}
-    given |= {"blocks": _model(tmp_path).blocks, "sources": {"vocab_size": source, "blocks.0.layers": source}}
+    given |= {"blocks": model.blocks, "sources": {"vocab_size": source, "blocks.0.layers": source}}
     with pytest.raises(SpecError) as caught:
         ModelSpec(**given)
     text = str(caught.value)
@@ -215,8 +207,8 @@ def test_parts_that_are_built_already_are_looked_into_for_sources(tmp_path: Path
     assert "names no field" not in text
 
 
-def test_specs_survive_copies_and_pickling(tmp_path: Path) -> None:
-    for spec in (_chip(tmp_path), _model(tmp_path), Traffic(isl=2000, osl=500)):
+def test_specs_survive_copies_and_pickling(chip: HardwareSpec, model: ModelSpec) -> None:
+    for spec in (chip, model, Traffic(isl=2000, osl=500)):
         assert pickle.loads(pickle.dumps(spec)) == spec
         assert copy.deepcopy(spec) == spec.model_copy() == spec.replace() == spec
         assert type(spec).model_validate(spec.model_dump(exclude_unset=True)) == spec

@@ -155,9 +155,3 @@ def test_recurrences_with_usual_projections_cache_no_keys(tmp_path: Path) -> Non
 def test_a_padded_embedding_counts_with_the_rows_of_the_output(tmp_path: Path) -> None:
     shapes = tensors() | {"model.embed_tokens.weight": [1024, 64]}
     assert import_config(folder(tmp_path, shapes, {"vocab_size": 1024})).total_parameters == TOTAL
-
-
-@pytest.mark.rows
-def test_sizes_that_no_shape_fits_end_in_a_message(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(SpecError, match=message):
-        import_config(folder(tmp_path, tensors(), changes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,30 +10,28 @@ import pytest
 
 import inference_econ as ie
 from inference_econ.inputs import Lengths, SessionSpec, Step
-from tests.reading import tables
+from tests.reading import present, tables
 
 _FILE: str = tables(Path(__file__))["_FILE"]
 
 
-def test_a_file_of_a_traffic_is_read_by_its_path(tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text(_FILE)
-    traffic = ie.traffic(tmp_path / "mine.yaml")
+def test_a_file_of_a_traffic_is_read_by_its_path(write: Callable[[str], str]) -> None:
+    traffic = ie.traffic(write(_FILE))
     assert traffic.arrivals.rate == 1.75
-    assert traffic.lengths is not None
-    assert traffic.lengths.rows == ((100, 80, 0, 0.75), (900, 20, 512, 0.25))
+    assert present(traffic.lengths).rows == ((100, 80, 0, 0.75), (900, 20, 512, 0.25))
 
 
 @pytest.mark.rows
-def test_a_mistake_in_a_traffic_is_told_with_its_line(tmp_path: Path, right: str, wrong: str, message: str) -> None:
-    (tmp_path / "mine.yaml").write_text(_FILE.replace(right, wrong))
+def test_a_mistake_in_a_traffic_is_told_with_its_line(
+    write: Callable[[str], str], right: str, wrong: str, message: str
+) -> None:
     with pytest.raises(ie.SpecError, match=message):
-        ie.traffic(tmp_path / "mine.yaml")
+        ie.traffic(write(_FILE.replace(right, wrong)))
 
 
-def test_a_traffic_needs_lengths(tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text("name: none\nsources: {}\n")
+def test_a_traffic_needs_lengths(write: Callable[[str], str]) -> None:
     with pytest.raises(ie.SpecError, match="lengths are missing; write for example"):
-        ie.traffic(tmp_path / "mine.yaml")
+        ie.traffic(write("name: none\nsources: {}\n"))
 
 
 def test_the_longest_request_is_that_of_the_lengths_of_a_table_or_of_a_session() -> None:

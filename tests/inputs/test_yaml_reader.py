@@ -51,9 +51,8 @@ def test_errors_name_file_and_line(text: str, message: str) -> None:
 
 
 def test_several_mistakes_are_listed_together() -> None:
-    with pytest.raises(
-        SpecError, match=r"^3 mistakes:\n  - f:2: 'a' is given twice.*\n  - f:3: .inf.*\n  - f:4: 'c' is"
-    ) as found:
+    message = r"^3 mistakes:\n  - f:2: 'a' is given twice.*\n  - f:3: .inf.*\n  - f:4: 'c' is"
+    with pytest.raises(SpecError, match=message) as found:
         _yaml.parse("a: 1\na: 2\nb: .inf\nc: {c: 1, c: 2}\n", "f")
     assert len(found.value.mistakes) == 3
 
@@ -101,13 +100,8 @@ def test_merge_keeps_the_line_of_each_file() -> None:
     changes = _yaml.parse("b:\n  c: 5\ne: {}\ng: [9]\n", "mine")
     merged = _yaml.merge(base, changes)
     assert merged.data == {"a": 1, "b": {"c": 5, "d": 2}, "e": {}, "g": [9]}
-    assert [merged.where(at) for at in [("a",), ("b", "c"), ("b", "d"), ("e",), ("g", 0)]] == [
-        "base:1",
-        "mine:2",
-        "base:2",
-        "mine:3",
-        "mine:4",
-    ]
+    places = [merged.where(at) for at in [("a",), ("b", "c"), ("b", "d"), ("e",), ("g", 0)]]
+    assert places == ["base:1", "mine:2", "base:2", "mine:3", "mine:4"]
     assert base.data["b"] == {"c": 1, "d": 2}
 
 

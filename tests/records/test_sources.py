@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 import inference_econ as ie
@@ -66,13 +64,9 @@ def test_a_draft_model_is_named_too() -> None:
 def test_a_scaled_model_is_derived_and_costs_more() -> None:
     model = ie.model("llama_3_8b")
     larger = ie.scaled(model, 3.0, grid="paper")
-    settings: dict[str, Any] = {
-        "hardware": "h100_sxm",
-        "traffic": ie.Traffic(context=100),
-        "grid": "paper",
-        "max_accelerators": 64,
-    }
-    fronts = [asking.frontier(one, **settings) for one in (model, ie.scaled(model, 1.0, grid="paper"), larger)]
+    models = (model, ie.scaled(model, 1.0, grid="paper"), larger)
+    traffic, settings = ie.Traffic(context=100), {"grid": "paper", "max_accelerators": 64}
+    fronts = [asking.frontier(one, "h100_sxm", traffic, **settings) for one in models]
     assert fronts[1].dollars.tolist() == fronts[0].dollars.tolist()
     assert fronts[2].tokens_per_second[-1] < fronts[0].tokens_per_second[-1]
     assert fronts[2].dollars[0] > fronts[0].dollars[0]

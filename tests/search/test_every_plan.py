@@ -20,6 +20,7 @@ from inference_econ.records.plain import csv_text, json_text
 from inference_econ.report.questions import frontier
 from inference_econ.search import frontier as search_frontier
 from tests import asking
+from tests.reading import present
 
 TRAFFIC = ie.Traffic(isl=2000, osl=500)
 DRAFT = ie.Speculation.of("draft", 0.8, 3, model=ie.model("llama_3_8b"))
@@ -74,16 +75,9 @@ def test_every_plan_takes_the_time_that_explain_gives() -> None:
     for record in records[:: max(1, len(records) // 12)]:
         layout = record["layout"]
         assert isinstance(layout, dict)
-        explained = asking.explain(
-            "gpt_oss_120b",
-            "h100_sxm",
-            context=TRAFFIC.mean_context,
-            tp=int(layout["tp"]),
-            dp=int(layout["dp"]),
-            pp=int(layout["pp"]),
-            ep=int(layout["ep"]),
-            batch=float(str(record["batch"])),
-        )
+        degrees = {name: int(layout[name]) for name in ("tp", "dp", "pp", "ep")}
+        step = {"context": TRAFFIC.mean_context, "batch": float(str(record["batch"]))}
+        explained = asking.explain("gpt_oss_120b", "h100_sxm", **degrees, **step)
         assert record["tokens_per_second_per_user"] == pytest.approx(explained.tokens_per_second, rel=1e-12)
         assert record["dollars_per_million_output_tokens"] == pytest.approx(explained.dollars, rel=1e-12)
         assert layout == explained.layout
@@ -143,12 +137,16 @@ def test_records_rows_and_the_summary_agree() -> None:
     lines = list(csv.DictReader(io.StringIO(csv_text(plans.to_frame()))))
     for name in ("tokens_per_second_per_user_low", "dollars_per_million_output_tokens_high"):
         assert [float(line[name]) for line in lines] == pytest.approx([one[name] for one in record["plans"]])
+    summary = frontier.plans_table(plans)
+    counts = {row[0]: int(row[1].replace(",", "")) for row in summary.rows}
+    assert counts["feasible, on the frontier"] == (~plans.dominated).sum()
+    assert counts["feasible, dominated by another plan"] == plans.dominated.sum()
+    assert summary.title == f"All {sum(counts.values()):,} plans of the grid"
 
 
 def test_what_is_listed_is_what_is_held_against_the_measurements() -> None:
     hopper = ie.assumptions("profiles/hopper")
-    assert hopper.calibration is not None
-    known = hopper.calibration.model_copy(update={"requests_per_accelerator": Range(low=2, high=2)})
+    known = present(hopper.calibration).model_copy(update={"requests_per_accelerator": Range(low=2, high=2)})
     front = _front("llama_3_8b", max_accelerators=2, assumptions=hopper.model_copy(update={"calibration": known}))
     plans = front.plans()
     for asked, sizes, batches in (
@@ -178,17 +176,6 @@ def test_layouts_that_only_the_list_has_widen_its_intervals() -> None:
     points, plans = (fitted.to_frame(), replace(listed, setup=fitted.setup).to_frame())
     assert (points[high] / points[low]).max() < 1.2
     assert (plans[high] / plans[low]).min() > 10.0
-
-
-def test_the_summary_counts_all_plans() -> None:
-    front = _front("llama_3_8b", max_accelerators=2)
-    plans = front.plans()
-    assert csv_text(plans.to_frame()).count("\n") == len(plans) + 1
-    summary = frontier.plans_table(plans)
-    counts = {row[0]: int(row[1].replace(",", "")) for row in summary.rows}
-    assert counts["feasible, on the frontier"] == (~plans.dominated).sum()
-    assert counts["feasible, dominated by another plan"] == plans.dominated.sum()
-    assert summary.title == f"All {sum(counts.values()):,} plans of the grid"
 
 
 def test_a_list_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,27 +36,37 @@ from inference_econ.serving import Gamma, Loaded, Service, loaded, slo_met_share
 from inference_econ.serving.lengths import new_tokens
 from inference_econ.serving.simulation.simulator import rehearse, rehearsing, server
 from tests.offered import EIGHT_CHIPS, ONE_CHIP, service_of
+from tests.reading import present, tables
 
-SERVICES = {
-    "short": lambda: service_of(),
-    "varied": lambda: service_of(isl="lognormal:1000:0.8", osl="lognormal:200:1"),
-    "long": lambda: service_of(isl="20000", osl="100"),
-    "experts": lambda: service_of("qwen3_30b_a3b", pins=(("tp", 2), ("dp", 1), ("pp", 1), ("ep", 1))),
-    "cached": lambda: service_of(isl="3000", cached=2500.0),
-    "first token only": lambda: service_of(isl="3000", osl="1"),
-}
+TABLES: dict[str, dict[str, Any]] = tables(Path(__file__))
+SERVICES, CONFIGURATIONS, FITTED = (TABLES[name] for name in ("SERVICES", "CONFIGURATIONS", "FITTED"))
 
 names = st.sampled_from(tuple(SERVICES))
 shares = st.floats(0.01, 0.99)
 
 
+def made(told: dict[str, Any], **more: Any) -> Service:
+    """Return a service of a table; degrees that it does not name are one."""
+    settings = {"changes": (), **told, **more}
+    degrees = {"tp": 1, "dp": 1, "pp": 1, **settings.pop("degrees", {})}
+    return service_of(**{**settings, "pins": tuple(degrees.items()), "changes": tuple(settings["changes"])})
+
+
 @cache
 def service(name: str) -> Service:
-    return SERVICES[name]()
+    return made(SERVICES[name])
 
 
 def at(one: Service, share: float, scv: float = 1.0) -> Loaded:
     return loaded(one, share * one.most_requests_per_second, arrivals=Gamma(scv))
+
+
+def agree(one: Service, share: float, tpot: float, ttft: float, count: int = 4_000) -> None:
+    """Compare mean TPOT and mean TTFT of a load with those of a simulation."""
+    expected = at(one, share)
+    found = rehearse(one, expected.requests_per_second, count=count, seed=1).summary()
+    assert found["tpot"]["mean"].agrees(expected.tpot_seconds["mean"], slack=tpot)
+    assert found["ttft"]["mean"].agrees(expected.ttft_seconds["mean"], slack=ttft)
 
 
 @settings(max_examples=30, deadline=None)
@@ -192,43 +204,16 @@ def test_impossible_promises(promise: dict[str, float], message: str) -> None:
 # Against the simulation
 
 
-CONFIGURATIONS = {
-    "dense": lambda: service_of("llama_3_70b", isl="2000", osl="300", pins=EIGHT_CHIPS),
-    "dense, prefill first": lambda: service_of(
-        "llama_3_70b", isl="2000", osl="300", pins=EIGHT_CHIPS, changes=("serving.prefill_chunk=0",)
-    ),
-    "experts": lambda: service_of(
-        "qwen3_30b_a3b", isl="1000", osl="300", pins=(("tp", 2), ("dp", 1), ("pp", 1), ("ep", 1))
-    ),
-    "experts in groups": lambda: service_of(
-        "deepseek_v2",
-        isl="1000",
-        osl="300",
-        pins=(("tp", 2), ("dp", 4), ("pp", 1), ("ep", 8)),
-        changes=("serving.held_steps=0",),
-    ),
-    "varied lengths": lambda: service_of(isl="lognormal:600:0.6", osl="lognormal:200:0.8"),
-    "cached": lambda: service_of(isl="2000", osl="200", cached=1500.0),
-    "long prompts": lambda: service_of(isl="16000", osl="200"),
-}
 #: Slack in addition to the confidence of the simulation, in mean TPOT, mean TTFT and concurrency; the last has no
 #: confidence.
 USUAL = (0.02, 0.03, 0.05)
-WEAKER = {
-    # Prompts that share a step form fewer bunches than prompts in separate steps.
-    "dense": (0.02, 0.03, 0.07),
-    # Prompts of two chunks that need a third to a half of the time arrive in bunches, which the model approximates.
-    "long prompts": (0.05, 0.17, 0.15),
-    # Long prompts take longer than in proportion, which the prefill of the mean prompt omits. Their saving in mixed
-    # steps also differs.
-    "varied lengths": (0.04, 0.1, 0.07),
-}
+WEAKER: dict[str, tuple[float, float, float]] = TABLES["WEAKER"]
 
 
 @pytest.mark.parametrize("share", [0.3, 0.6, 0.8])
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_means_are_those_of_the_simulation(name: str, share: float) -> None:
-    one = CONFIGURATIONS[name]()
+    one = made(CONFIGURATIONS[name])
     expected = at(one, share)
     trace = rehearse(one, expected.requests_per_second, count=12_000, seed=1)
     found = trace.summary()
@@ -236,22 +221,6 @@ def test_means_are_those_of_the_simulation(name: str, share: float) -> None:
     assert found["tpot"]["mean"].agrees(expected.tpot_seconds["mean"], slack=tpot)
     assert found["ttft"]["mean"].agrees(expected.ttft_seconds["mean"], slack=ttft)
     assert trace.in_flight == pytest.approx(expected.in_flight, rel=in_flight)
-
-
-FITTED = {
-    "short": lambda: service_of("llama_3_70b", isl="200", osl="300", pins=EIGHT_CHIPS, preset="profiles/servers"),
-    "usual": lambda: service_of("llama_3_70b", isl="2000", osl="300", pins=EIGHT_CHIPS, preset="profiles/servers"),
-    "long": lambda: service_of("llama_3_70b", isl="8000", osl="300", pins=EIGHT_CHIPS, preset="profiles/servers"),
-    "experts": lambda: service_of("gpt_oss_120b", isl="200", osl="300", pins=EIGHT_CHIPS, preset="profiles/servers"),
-    "prefill first": lambda: service_of(
-        "llama_3_70b",
-        isl="2000",
-        osl="300",
-        pins=EIGHT_CHIPS,
-        preset="profiles/servers",
-        changes=("serving.prefill_chunk=0",),
-    ),
-}
 
 
 #: Prompts near a step's full budget take turns; the simulation starts the next one in the remaining budget. The error
@@ -264,15 +233,11 @@ TURNS = {("long", 0.6): (0.07, 0.1), ("long", 0.8): (0.15, 0.25)}
 @pytest.mark.parametrize("name", FITTED)
 def test_means_under_a_fitted_profile_are_those_of_the_simulation(name: str, share: float) -> None:
     """CPU launches of short prompts take longer than GPU work, and steps are prepared ahead."""
-    one = FITTED[name]()
+    one = made(FITTED[name])
     assert one.setup.assumptions.host.launch > 0.0
-    expected = at(one, share)
     # With thousands of concurrent requests, the run must be long enough to reach them.
-    count = max(12_000, min(10 * round(expected.in_flight), 40_000))
-    found = rehearse(one, expected.requests_per_second, count=count, seed=1).summary()
-    tpot, ttft = TURNS.get((name, share), (0.07, 0.05))
-    assert found["tpot"]["mean"].agrees(expected.tpot_seconds["mean"], slack=tpot)
-    assert found["ttft"]["mean"].agrees(expected.ttft_seconds["mean"], slack=ttft)
+    count = max(12_000, min(10 * round(at(one, share).in_flight), 40_000))
+    agree(one, share, *TURNS.get((name, share), (0.07, 0.05)), count)
 
 
 @pytest.mark.parametrize("scv", [0.25, 4.0])
@@ -291,7 +256,7 @@ def test_bursts_and_clocks_against_the_simulation(scv: float) -> None:
 
 @pytest.mark.parametrize("name", ["dense", "experts", "varied lengths"])
 def test_percentiles_against_the_simulation(name: str) -> None:
-    one = CONFIGURATIONS[name]()
+    one = made(CONFIGURATIONS[name])
     expected = at(one, 0.7)
     found = rehearse(one, expected.requests_per_second, count=20_000, seed=1).summary()
     for key in ("p50", "p90", "p99"):
@@ -300,7 +265,7 @@ def test_percentiles_against_the_simulation(name: str) -> None:
 
 
 def test_goodput_against_the_simulation() -> None:
-    one = CONFIGURATIONS["dense"]()
+    one = made(CONFIGURATIONS["dense"])
     for share in (0.5, 0.8):
         rate = share * one.most_requests_per_second
         trace = rehearse(one, rate, count=15_000, seed=1)
@@ -340,7 +305,7 @@ def test_prompts_share_steps_in_both() -> None:
 
 
 def test_the_simulated_server_has_the_steps_of_the_engine() -> None:
-    one = CONFIGURATIONS["cached"]()
+    one = made(CONFIGURATIONS["cached"])
     simulated = server(one, np.array([500]))
     assert simulated.slots == one.slots
     assert (simulated.policy, simulated.chunk) == ("chunked", 8192)
@@ -354,10 +319,7 @@ def test_the_simulated_server_has_the_steps_of_the_engine() -> None:
 
 def test_what_prompts_take_beyond_their_operators_counts_once_in_both() -> None:
     plain, longer = (
-        service_of(
-            "llama_3_70b", isl="2000", osl="300", pins=EIGHT_CHIPS, changes=(f"serving.prefill_factor={factor}",)
-        )
-        for factor in (1.0, 1.5)
+        made(CONFIGURATIONS["dense"], changes=(f"serving.prefill_factor={factor}",)) for factor in (1.0, 1.5)
     )
     assert longer.prefill_busy_seconds == pytest.approx(1.5 * plain.prefill_busy_seconds)
     # Neither the share of prompts in one step nor the saving of mixed steps grows with it.
@@ -372,7 +334,7 @@ def test_what_prompts_take_beyond_their_operators_counts_once_in_both() -> None:
 
 def test_groups_step_together_in_both() -> None:
     """With four groups, a prompt alone makes the others wait and takes more than a fourth of the time of four."""
-    one = CONFIGURATIONS["experts in groups"]()
+    one = made(CONFIGURATIONS["experts in groups"])
     simulated = server(one, np.array([1000]))
     assert simulated.groups == 4
     assert one.prefill_busy_seconds == one.prefill_seconds
@@ -381,60 +343,39 @@ def test_groups_step_together_in_both() -> None:
     # A + M / 4 and A + M.
     assert simulated.times.together(1000, 1000) == pytest.approx(alone, rel=1e-6)
     assert simulated.times.together(1000, 4000) == pytest.approx(4.0 * full, rel=1e-6)
-    assert simulated.times.lone_step_seconds is not None
-    assert simulated.times.lone_step_seconds(4, 1000.0) > simulated.times.decode_step_seconds(4, 1000.0)
+    assert present(simulated.times.lone_step_seconds)(4, 1000.0) > simulated.times.decode_step_seconds(4, 1000.0)
     found = rehearse(one, 0.05 * one.most_requests_per_second, count=500)
     assert found.ttft.min() >= one.prefill_seconds * (1.0 - 1e-6)
 
 
-GROUPS = {
-    "eight groups": lambda **more: service_of("deepseek_v3", isl="1000", osl="300", pins=_pins(1, 16, 16), **more),
-    "short prompts": lambda **more: service_of("qwen3_30b_a3b", isl="500", osl="100", pins=_pins(1, 8, 8), **more),
-    "two groups": lambda **more: service_of(
-        "llama_3_8b", isl="2000", osl="300", pins=_pins(2, 2, 1), engine="any", **more
-    ),
-}
-
-
-def _pins(tp: int, dp: int, ep: int) -> tuple[tuple[str, int], ...]:
-    return ("tp", tp), ("dp", dp), ("pp", 1), ("ep", ep)
+GROUPS = TABLES["GROUPS"]
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.8])
 @pytest.mark.parametrize("name", GROUPS)
 def test_groups_that_step_together_against_the_simulation(name: str, share: float) -> None:
-    one = GROUPS[name](changes=("serving.held_steps=0",))
-    expected = at(one, share)
-    count = max(4_000, min(10 * round(expected.in_flight), 20_000))
-    found = rehearse(one, expected.requests_per_second, count=count, seed=1).summary()
-    assert found["tpot"]["mean"].agrees(expected.tpot_seconds["mean"], slack=0.1)
-    assert found["ttft"]["mean"].agrees(expected.ttft_seconds["mean"], slack=0.1)
+    one = made(GROUPS[name], changes=("serving.held_steps=0",))
+    agree(one, share, 0.1, 0.1, max(4_000, min(10 * round(at(one, share).in_flight), 20_000)))
 
 
 @pytest.mark.parametrize("share", [0.1, 0.29])
 @pytest.mark.parametrize("name", ["eight groups", "short prompts"])
 def test_groups_that_hold_prompts_back_against_the_simulation(name: str, share: float) -> None:
     """The assignment of prompts is uneven: some group has a second prompt before all have a first."""
-    one = GROUPS[name](changes=("serving.held_steps=50",))
+    one = made(GROUPS[name], changes=("serving.held_steps=50",))
     assert server(one, np.array([500])).held_steps == 50
-    expected = at(one, share)
-    found = rehearse(one, expected.requests_per_second, count=4_000, seed=1).summary()
-    assert found["tpot"]["mean"].agrees(expected.tpot_seconds["mean"], slack=0.2)
-    assert found["ttft"]["mean"].agrees(expected.ttft_seconds["mean"], slack=0.3)
+    agree(one, share, tpot=0.2, ttft=0.3)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.29, 0.6])
 def test_groups_that_get_prompts_in_turn_hold_them_back_as_closed_forms_say(share: float) -> None:
-    one = GROUPS["eight groups"](engine="sglang")
-    expected = at(one, share)
-    found = rehearse(one, expected.requests_per_second, count=4_000, seed=1).summary()
-    assert found["tpot"]["mean"].agrees(expected.tpot_seconds["mean"], slack=0.06)
-    assert found["ttft"]["mean"].agrees(expected.ttft_seconds["mean"], slack=0.1)
+    one = made(GROUPS["eight groups"], engine="sglang")
+    agree(one, share, tpot=0.06, ttft=0.1)
 
 
 def test_groups_that_hold_prompts_back_complete_more() -> None:
     """A prefill step takes the same time for one prompt as for one per group, except for shared work (by hand)."""
-    free, held = (GROUPS["eight groups"](changes=(f"serving.held_steps={steps}",)) for steps in (0, 50))
+    free, held = (made(GROUPS["eight groups"], changes=(f"serving.held_steps={steps}",)) for steps in (0, 50))
     in_flight = np.array([1.0, 64.0, 512.0])
     slow, quick = (one.at(in_flight) for one in (free, held))
     assert np.all(quick.requests_per_second >= slow.requests_per_second * (1.0 - 1e-9))

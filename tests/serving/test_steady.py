@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from inference_econ.engine import Plans, Setup, fastest_cut, prompts_together, saved_seconds, shared_steps
 from inference_econ.engine.prefill import prefill
-from inference_econ.inputs import Length, Precision, Requests, catalog
+from inference_econ.inputs import Precision, Requests, catalog
 from inference_econ.serving import Steady
 from inference_econ.serving.steady import steady
 
@@ -39,10 +39,6 @@ def plans(layout: tuple[int, int, int, int] = (1, 1, 1, 1), batch: object = 1.0)
     return Plans(size, np.atleast_1d(np.asarray(batch, dtype=float)), depth, ranks, ep, whole=True)
 
 
-def requests(isl: object = 1_000, osl: object = 200, cached: float = 0.0) -> Requests:
-    return Requests(isl=Length.parse(isl), osl=Length.parse(osl), cached=cached)
-
-
 def state(
     model: str, layout: tuple[int, int, int, int], batch: object, asked: Requests, *changes: str
 ) -> tuple[Steady, Plans]:
@@ -55,7 +51,7 @@ def state(
 def test_littles_law_and_a_busy_machine(
     model: str, layout: tuple[int, int, int, int], batch: float, isl: int, osl: int, chunk: str
 ) -> None:
-    asked = requests(isl, osl)
+    asked = Requests(isl, osl)
     found, _ = state(model, layout, batch, asked, chunk)
     cycle = found.ttft_seconds + asked.decode_steps * found.tpot_seconds
     np.testing.assert_allclose(found.concurrency, found.requests_per_second * cycle, rtol=1e-9)
@@ -75,9 +71,9 @@ def test_more_in_flight_is_slower_for_each_and_quicker_for_all(
     model: str, layout: tuple[int, int, int, int], isl: int, osl: int, chunk: str
 ) -> None:
     batches = np.geomspace(1.0, 4096.0, 25)
-    found, _ = state(model, layout, batches, requests(isl, osl), chunk)
+    found, _ = state(model, layout, batches, Requests(isl, osl), chunk)
     # Groups that start to delay prefill may have a shorter queue than before.
-    free, _ = state(model, layout, batches, requests(isl, osl), chunk, "serving.held_steps=0")
+    free, _ = state(model, layout, batches, Requests(isl, osl), chunk, "serving.held_steps=0")
     # The saving of mixed steps jumps with the batch where messages or bounds change. The work of short prompts in one
     # step is interpolated between counts.
     slack = 0.05 if chunk == WHOLE and layout[0] == layout[1] else 0.1
@@ -96,7 +92,7 @@ def test_longer_prompts_take_longer(
 ) -> None:
     # The cache reads of decode steps are fixed, so only the cost of prompts changes.
     short, long = (
-        steady(setup(model, 2_000.0, chunk), plans(layout, batch), requests(isl, 200)) for isl in sorted(lengths)
+        steady(setup(model, 2_000.0, chunk), plans(layout, batch), Requests(isl, 200)) for isl in sorted(lengths)
     )
     assert (short.ttft_seconds <= long.ttft_seconds * (1.0 + 1e-9)).all()
     assert (short.tpot_seconds <= long.tpot_seconds * (1.0 + 1e-9)).all()
@@ -153,7 +149,7 @@ def test_groups_and_stages_work_on_prompts_of_their_own() -> None:
 
 @pytest.mark.parametrize("chunk", [WHOLE, CHUNKS])
 def test_a_single_request_waits_for_nobody(chunk: str) -> None:
-    asked = requests(1_000, 200)
+    asked = Requests(1_000, 200)
     found, some = state("llama_3_8b", (1, 1, 1, 1), 1.0, asked, chunk)
     step = fastest_cut(setup("llama_3_8b", asked.mean_context, chunk), some)
     assert found.ttft_seconds == pytest.approx(found.prefill.seconds)
@@ -165,7 +161,7 @@ def test_a_single_request_waits_for_nobody(chunk: str) -> None:
 
 def test_a_step_with_prefill_between_others() -> None:
     """The mean is T(B) + (B - 1) / steps x P (by hand)."""
-    asked = requests(1_000, 201)
+    asked = Requests(1_000, 201)
     found, some = state("llama_3_8b", (1, 1, 1, 1), 41.0, asked, WHOLE)
     step = fastest_cut(setup("llama_3_8b", asked.mean_context, WHOLE), some)
     assert found.tpot_seconds == pytest.approx(step + 40 / 200 * found.prefill.busy_seconds)
@@ -175,7 +171,7 @@ def test_a_step_with_prefill_between_others() -> None:
 
 @pytest.mark.parametrize("scv", [0.0, 1.0])
 def test_prompts_that_pause_decoding_wait_as_in_m_g_1(scv: float) -> None:
-    asked = requests(f"lognormal:1000:{scv**0.5}", 500)
+    asked = Requests(f"lognormal:1000:{scv**0.5}", 500)
     found, _ = state("llama_3_8b", (1, 1, 1, 1), 60.0, asked, WHOLE)
     alone = found.prefill.busy_seconds
     busy = 59 * alone / (499 * found.tpot_seconds)  # as one that decodes sees it
@@ -185,7 +181,7 @@ def test_prompts_that_pause_decoding_wait_as_in_m_g_1(scv: float) -> None:
 
 def test_prompts_that_ride_along_are_served_through_gates() -> None:
     """Compare with steps simulated one by one: each serves the requests that arrived during the previous one."""
-    asked = requests(1_000, 500)
+    asked = Requests(1_000, 500)
     found, _ = state("llama_3_8b", (1, 1, 1, 1), 100.0, asked, "serving.prefill_chunk=8192")
     decode = float(found.decode_seconds[0])
     # Additional time of a prompt in a decode step: less than alone, as both share the read of the weights.
@@ -206,7 +202,7 @@ def test_prompts_that_ride_along_are_served_through_gates() -> None:
 
 
 def test_answers_of_one_token_need_prefill_only() -> None:
-    asked = requests(4_000, 1)
+    asked = Requests(4_000, 1)
     # No two prompts fit a step.
     found, _ = state("llama_3_8b", (1, 1, 1, 1), np.array([1.0, 2.0, 50.0]), asked, "serving.prefill_chunk=4096")
     assert (found.tpot_seconds == 0.0).all()
@@ -219,7 +215,7 @@ def test_answers_of_one_token_need_prefill_only() -> None:
 
 
 def test_the_overhead_of_a_request_is_in_its_first_token_only() -> None:
-    asked = requests(1_000, 200)
+    asked = Requests(1_000, 200)
     plain, _ = state("llama_3_8b", (1, 1, 1, 1), 20.0, asked, WHOLE)
     more, _ = state("llama_3_8b", (1, 1, 1, 1), 20.0, asked, WHOLE, "host.request_overhead=20 ms")
     assert more.ttft_seconds - plain.ttft_seconds == pytest.approx(0.020)
@@ -227,12 +223,8 @@ def test_the_overhead_of_a_request_is_in_its_first_token_only() -> None:
 
 
 def test_the_host_makes_tokens_of_what_is_cached_too() -> None:
-    plain, more = (
-        state(
-            "llama_3_8b", (1, 1, 1, 1), 20.0, requests(3_000, 200, 2_000), WHOLE, f"host.cached_token_overhead={each}"
-        )[0]
-        for each in ("0 us", "2 us")
-    )
+    asked = ("llama_3_8b", (1, 1, 1, 1), 20.0, Requests(3_000, 200, cached=2_000), WHOLE)
+    plain, more = (state(*asked, f"host.cached_token_overhead={each}")[0] for each in ("0 us", "2 us"))
     assert more.ttft_seconds - plain.ttft_seconds == pytest.approx(2_000 * 2e-6)
     assert more.tpot_seconds == pytest.approx(plain.tpot_seconds)
 
@@ -242,7 +234,7 @@ def test_decoding_goes_on_while_the_host_launches_a_prompt() -> None:
 
     Outputs are so long that no two prompts start in one step.
     """
-    asked = requests(600, 2_000)
+    asked = Requests(600, 2_000)
     slow, _ = state("llama_3_8b", (1, 1, 1, 1), 4.0, asked, "host.launch=80 us")
     fast, _ = state("llama_3_8b", (1, 1, 1, 1), 4.0, asked, "host.launch=0 us")
     assert float(slow.prefill.chip_share[0]) < 0.7
@@ -264,7 +256,7 @@ def test_prompts_that_begin_in_the_same_step_are_launched_once(batch: float) -> 
 
     Chips process all prompts of a step together, which takes less time than one after the other.
     """
-    asked = requests(100, 200)
+    asked = Requests(100, 200)
     slow, _ = state("llama_3_8b", (1, 1, 1, 1), batch, asked, "host.launch=80 us")
     mean = (batch - 1.0) / asked.decode_steps
     working = float((slow.prefill.chip_share * slow.prefill.busy_seconds)[0])
@@ -291,7 +283,7 @@ def test_prompts_that_begin_in_the_same_step_are_launched_once(batch: float) -> 
 def test_a_slower_host_makes_nothing_quicker(
     model: str, layout: tuple[int, int, int, int], batch: float, isl: int, osl: int, chunk: str
 ) -> None:
-    asked = requests(isl, osl)
+    asked = Requests(isl, osl)
     fast, slow = (state(model, layout, batch, asked, chunk, f"host.launch={us} us")[0] for us in (2, 60))
     assert (slow.tpot_seconds >= fast.tpot_seconds * (1.0 - 1e-9)).all()
     # Prompts that take nearly as long as a step wait in bunches of other sizes. With outputs of a few steps, the
@@ -305,7 +297,8 @@ def test_a_slower_host_makes_nothing_quicker(
 def test_batches_below_one_per_group_leave_groups_without_work() -> None:
     """With two groups of four, a step for one sequence is as long as one for two, except for shared work."""
     one, two, three, four = (
-        steady(setup(), plans((8, 4, 1, 1), batch), requests()).decode_seconds for batch in (1.0, 2.0, 3.0, 4.0)
+        steady(setup(), plans((8, 4, 1, 1), batch), Requests(1_000, 200)).decode_seconds
+        for batch in (1.0, 2.0, 3.0, 4.0)
     )
     assert one == pytest.approx(two, rel=5e-3)
     assert two < three

@@ -1,20 +1,15 @@
 """Numbers of results by name."""
 
+from pathlib import Path
+
 import pytest
 
 import inference_econ as ie
 from inference_econ.inputs import Settings
 from inference_econ.studies.settings import frontier_of, number, with_numbers
+from tests.reading import tables
 
-QUESTION = Settings(
-    model="deepseek_v3",
-    hardware="h200_sxm",
-    weights="fp8_block",
-    tp=8,
-    arrangement="aggregated",
-    acceptance=0.8,
-    changes=("hardware.watts=900 W",),
-)
+QUESTION = Settings(**tables(Path(__file__))["QUESTION"])
 
 
 @pytest.mark.rows

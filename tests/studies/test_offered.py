@@ -9,6 +9,7 @@ from inference_econ.inputs import OfferedPoints, Scenario, catalog, known_offers
 from inference_econ.report.questions.scenario import scenario_tables
 from inference_econ.studies.results import Result, beside
 from inference_econ.studies.scenario import run
+from tests.reading import present
 
 LLAMA = "meta-llama/llama-3.3-70b-instruct"
 OWN_CHIPS = ("Groq", "Cerebras", "SambaNova", "Google")
@@ -54,8 +55,7 @@ def test_offers_that_nobody_knows(changes: dict[str, object], message: str) -> N
 
 def _with_offers(name: str, series: str) -> Scenario:
     scenario = catalog.scenario(name)
-    assert scenario.figure is not None
-    figure = scenario.figure.replace(offers=(_points(series=(series,)),))
+    figure = present(scenario.figure).replace(offers=(_points(series=(series,)),))
     return scenario.replace(figure=figure)
 
 

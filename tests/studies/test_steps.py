@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,19 +14,18 @@ from inference_econ.studies.results import Result
 from inference_econ.studies.scenario import run
 from tests.reading import tables
 
+Write = Callable[[str], str]
 STUDY: str = tables(Path(__file__))["STUDY"]
 
 
 def _run(
-    tmp_path: Path, over: str = "context", values: str = "[100, 1000]", common: str = "", settings: str = ""
+    write: Write, over: str = "context", values: str = "[100, 1000]", common: str = "", settings: str = ""
 ) -> Result:
-    path = tmp_path / "steps.yaml"
-    path.write_text(STUDY.format(over=over, values=values, common=common, settings=settings), encoding="utf-8")
-    return run(str(path))
+    return run(write(STUDY.format(over=over, values=values, common=common, settings=settings)))
 
 
-def test_steps_are_those_of_explain(tmp_path: Path) -> None:
-    result = _run(tmp_path)
+def test_steps_are_those_of_explain(write: Write) -> None:
+    result = _run(write)
     times, amounts = result.tables
     step = explain(Setup.of("llama_3_8b", "h100_sxm"), Pins(), context=1000)
     assert times.columns == ("kept ms", "none ms", "none x")
@@ -56,13 +56,13 @@ def test_shared_prefixes_save_room_and_reads() -> None:
 
 
 @pytest.mark.rows
-def test_files_that_cannot_be(tmp_path: Path, words: dict[str, str], message: str) -> None:
+def test_files_that_cannot_be(write: Write, words: dict[str, str], message: str) -> None:
     with pytest.raises(SpecError, match=message):
-        _run(tmp_path, **words)
+        _run(write, **words)
 
 
-def test_settings_that_say_nothing_of_a_step(tmp_path: Path) -> None:
+def test_settings_that_say_nothing_of_a_step(write: Write) -> None:
     with pytest.raises(InputError, match="kept: ttft says nothing of a single decode step; leave it out"):
-        _run(tmp_path, common=", ttft: 1 s")
+        _run(write, common=", ttft: 1 s")
     with pytest.raises(NothingFitsError, match="none of the steps fits, from batch 90000 on"):
-        _run(tmp_path, over="batch", values="[90000]", common=", context: 9000, tp: 1, kv: bf16", settings=", tp: 1")
+        _run(write, over="batch", values="[90000]", common=", context: 9000, tp: 1, kv: bf16", settings=", tp: 1")

@@ -10,7 +10,7 @@ from inference_econ.extras.papers import gallery
 from inference_econ.inputs import catalog
 from inference_econ.report.questions.scenario import scenario_table
 from inference_econ.studies.scenario import run
-from tests.reading import tables
+from tests.reading import present, tables
 
 #: Printed cells of each table: rows times columns.
 CELLS = {"table_1": 5 * 2, "table_2": 5 * 2, "table_3": 5 * 4, "table_4": 3 * 2, "table_5": 4 * 4, "table_6": 3 * 4}
@@ -37,8 +37,7 @@ def test_every_printed_cell(name: str) -> None:
     assert scenario_table(result).notes[-1] == f"{CELLS[name]} of {CELLS[name]} printed cells match."
 
     # Before rounding. Half a unit of the last digit, and a hair for ties.
-    spec = result.scenario.table
-    assert spec is not None
+    spec = present(result.scenario.table)
     assert [curve.label for curve in result.curves] == list(UNROUNDED[name])
     for curve in result.curves:
         ours = curve.values(spec)
@@ -66,8 +65,7 @@ def test_a_printed_value_that_differs_is_reported_and_not_repeated() -> None:
 
 def test_expectations_do_not_move_results() -> None:
     scenario = catalog.scenario("paper/table_1")
-    assert scenario.table is not None
-    bare = scenario.replace(table=scenario.table.replace(printed={}))
+    bare = scenario.replace(table=present(scenario.table).replace(printed={}))
     with_expectations, without = run(scenario), run(bare)
     assert without.cells == []
     assert [curve.dollars.tolist() for curve in without.curves] == [

@@ -24,7 +24,7 @@ from inference_econ.report.questions.assess import verdict
 from inference_econ.report.questions.scenario import scenario_table, scenario_tables
 from inference_econ.studies.scenario import run
 from tests import asking
-from tests.reading import tables
+from tests.reading import present, tables
 
 SCENARIO: str = tables(Path(__file__))["SCENARIO"]
 
@@ -89,7 +89,7 @@ SERVICES = SCENARIO.replace("decode_only: true, ", "assumptions: profiles/hopper
 
 def test_services_are_what_a_scenario_counts(write: Write) -> None:
     result = run(write(SERVICES))
-    requests = Requests.build({"isl": 100, "osl": 20}, origin="test")
+    requests = Requests(100, 20)
     layouts = asking.offer(
         "llama_3_8b", "h100_sxm", requests, max_accelerators=4, weights="fp8", assumptions="profiles/hopper"
     )
@@ -172,8 +172,7 @@ def test_series_override_what_is_common(write: Write) -> None:
         ("{weights: fp8}", "{hardware: h200_sxm, assumptions: ideal, price: 1.25 USD/h, pipeline: false, grid: null}"),
     )
     wide, other = (curve.frontier for curve in run(write(text)).curves)
-    assert wide is not None
-    assert other is not None
+    assert wide is not None and other is not None
     # A context replaces the common lengths.
     assert wide.setup.context == 7.0
     assert other.setup.context == 110.0
@@ -273,8 +272,7 @@ def test_mistakes_with_the_toy_model(write: Write, changes: list[tuple[str, str]
 
 
 def test_the_square_root_law(write: Write) -> None:
-    found = run(write(LAW)).comparison
-    assert found is not None
+    found = present(run(write(LAW)).comparison)
     assert found.predicted.tolist() == pytest.approx([1e-3, 2e-3])
     assert scenario_table(run(write(LAW))).rows[1] == ("large", "4", "3.0", "2.0")
     with pytest.raises(SpecError, match=re.escape("ask.measured.0.latency must be > 0, got '0 ms'")):
@@ -284,27 +282,21 @@ def test_the_square_root_law(write: Write) -> None:
 # Panels
 
 
-def test_panels_show_scenarios_side_by_side(tmp_path: Path) -> None:
+def test_panels_show_scenarios_side_by_side(write: Write, tmp_path: Path) -> None:
     for name, text in (("a", SCENARIO), ("b", _edited(TOY, ("name: Toy", "name: Yours")))):
         (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
-    both = tmp_path / "both.yaml"
-    both.write_text(
-        f"name: Both\nask: {{kind: panels, scenarios: [{tmp_path}/a.yaml, {tmp_path}/b.yaml]}}\nsources: {{}}\n",
-        encoding="utf-8",
-    )
-    result = run(str(both))
+    panels = f"[{tmp_path}/a.yaml, {tmp_path}/b.yaml]"
+    result = run(write(f"name: Both\nask: {{kind: panels, scenarios: {panels}}}\nsources: {{}}\n"))
     assert [panel.scenario.name for panel in result.panels] == ["Mine", "Yours"]
     assert result.curves == ()
     assert {used.file for used in result.sources} >= {"scenario: Mine", "scenario: Yours"}
 
 
 @pytest.mark.rows
-def test_mistakes_with_panels(tmp_path: Path, scenarios: str, message: str) -> None:
-    both = tmp_path / "both.yaml"
-    listed = scenarios.format(itself=both)
-    both.write_text(f"name: Both\nask: {{kind: panels, scenarios: {listed}}}\nsources: {{}}\n", encoding="utf-8")
+def test_mistakes_with_panels(write: Write, tmp_path: Path, scenarios: str, message: str) -> None:
+    listed = scenarios.format(itself=tmp_path / "mine.yaml")
     with pytest.raises(InputError, match=message):
-        run(str(both))
+        run(write(f"name: Both\nask: {{kind: panels, scenarios: {listed}}}\nsources: {{}}\n"))
 
 
 # Shipped inputs
@@ -327,15 +319,8 @@ ASSESS: str = tables(Path(__file__))["ASSESS"]
 
 def test_a_measured_server_as_a_scenario(write: Write) -> None:
     result = run(write(ASSESS + "figure: {title: Mine}\n"))
-    by_hand = asking.assess(
-        "llama_3_8b",
-        "h100_sxm",
-        Traffic(isl=100, osl=20),
-        tokens_per_second=50,
-        batch=8,
-        accelerators=1,
-        assumptions="deployable",
-    )
+    measured = {"tokens_per_second": 50, "batch": 8, "accelerators": 1, "assumptions": "deployable"}
+    by_hand = asking.assess("llama_3_8b", "h100_sxm", Traffic(isl=100, osl=20), **measured)
     assert result.assessment is not None
     assert result.assessment.measured == by_hand.measured
     assert result.assessment.anywhere.speed_factor == by_hand.anywhere.speed_factor

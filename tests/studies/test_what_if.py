@@ -15,6 +15,7 @@ from inference_econ.studies.layout_curves import LayoutCurves
 from inference_econ.studies.settings import frontier_of, number, with_numbers
 from inference_econ.studies.what_if import Effect, WhatIf, slope, what_if
 from inference_econ.studies.what_if_inputs import chosen, inputs_of, ratios
+from tests.reading import present
 
 #: One chip without overheads, whose steps only read memory: short prompts, long outputs, a small batch.
 BOUND: dict[str, Any] = {
@@ -84,8 +85,7 @@ def test_a_single_difference_is_a_step_where_the_slope_over_a_range_is_none() ->
     assert step.low <= ratio * 3.35e12 <= step.high * 1.005
     for value, chips in ((step.low, 4.0), (step.high, 2.0)):
         front = _front(with_numbers(settings, {"hardware.hbm_bytes_per_second": value}))
-        layout = LayoutCurves(front).cheapest(30.0).layout
-        assert layout is not None
+        layout = present(LayoutCurves(front).cheapest(30.0).layout)
         assert layout[0] == chips
 
 

@@ -16,23 +16,18 @@ from inference_econ._types import Array
 from inference_econ.answers.deployments.serving_frontier import service_frontier
 from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.disaggregated import load, size_pools
-from inference_econ.answers.disaggregated import size_pools as budget
 from inference_econ.answers.disaggregated.load import DisaggregationTerms, PrefillPools
 from inference_econ.answers.disaggregated.pools import Pools
-from inference_econ.answers.resource_limit import Means
 from inference_econ.answers.simplest import SIMPLER
 from inference_econ.answers.slo import FILLED, Targets
 from inference_econ.engine import Speculation, rounds
-from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.errors import InputError
 from inference_econ.extras.servers.prediction.closed_loop import closed_loop
 from inference_econ.inputs import HardwareSpec, ProposerName, Requests, catalog
 from inference_econ.serving import Gamma, LengthSample, new_tokens
 from inference_econ.serving.simulation import simulator
 from tests import asking
-
-
-def lengths(isl: float | str, osl: float, cached: float = 0.0) -> Requests:
-    return Requests.build({"isl": isl, "osl": osl, "cached": cached}, origin="test")
+from tests.reading import present
 
 
 def pools(*subject: Any, **asked: Any) -> Pools:
@@ -42,7 +37,7 @@ def pools(*subject: Any, **asked: Any) -> Pools:
 @cache
 def few(isl: float | str = 2000, osl: float = 200, **options: Any) -> Pools:
     """Return a few layouts of a small model."""
-    return pools("llama_3_8b", "h100_sxm", lengths(isl, osl), max_accelerators=4, **options)
+    return pools("llama_3_8b", "h100_sxm", Requests(isl, osl), max_accelerators=4, **options)
 
 
 def chip(**changes: object) -> HardwareSpec:
@@ -67,21 +62,15 @@ def factors(both: Pools) -> Array:
 
 
 def test_with_free_transfer_disaggregated_serving_of_a_large_model_is_cheaper() -> None:
-    both = free("deepseek_v3", lengths(4000, 1000), 32)
+    both = free("deepseek_v3", Requests(4000, 1000), 32)
     assert factors(both).max() > 1.3
     assert np.all(both.transfer.seconds == 0.0)
 
 
 def test_a_slower_network_is_never_better() -> None:
-    found = [
-        asking.apart_frontier(
-            pools(
-                "llama_3_8b", chip(nic_bytes_per_second_one_way=rate, link_domain=1), lengths(4000, 100),
-                max_accelerators=2, engine="any",
-            )
-        )
-        for rate in ("100 GB/s", "10 GB/s", "1 GB/s")
-    ]  # fmt: skip
+    chips = [chip(nic_bytes_per_second_one_way=rate, link_domain=1) for rate in ("100 GB/s", "10 GB/s", "1 GB/s")]
+    asked = {"max_accelerators": 2, "engine": "any"}
+    found = [asking.apart_frontier(pools("llama_3_8b", one, Requests(4000, 100), **asked)) for one in chips]
     speeds = found[-1].tokens_per_second
     costs = [front.dollars_at(speeds) for front in found]
     # The numbers of instances of a group are integers, and the smallest group may be 5% away from the best.
@@ -103,13 +92,13 @@ def test_the_way_of_a_cache() -> None:
     whole = few(4000, 100, layer_by_layer=False).transfer
     assert np.all(whole.exposed_seconds == whole.seconds)
     assert np.all(whole.exposed_seconds >= moved.exposed_seconds)
-    far = pools("llama_3_8b", "h100_sxm", lengths(4000, 100), decode_on="h200_sxm", max_accelerators=1)
+    far = pools("llama_3_8b", "h100_sxm", Requests(4000, 100), decode_on="h200_sxm", max_accelerators=1)
     assert not far.transfer.fast.any()
     assert far.transfer.seconds[0, 0] == pytest.approx(both.bytes_per_prompt / (50e9 * share))
 
 
 def test_the_slower_side_decides() -> None:
-    both = pools("llama_3_8b", "a100_sxm_80", lengths(1000, 100), decode_on="h100_sxm", max_accelerators=4)
+    both = pools("llama_3_8b", "a100_sxm_80", Requests(1000, 100), decode_on="h100_sxm", max_accelerators=4)
     share = both.decode.setup.assumptions.network.link_efficiency
     widest = int(np.argmax(both.prefill.cache_chips)), int(np.argmin(both.decode.cache_chips))
     senders, receivers = both.prefill.cache_chips[widest[0]], both.decode.cache_chips[widest[1]]
@@ -133,7 +122,7 @@ def test_deepseeks_own_fleet() -> None:
     """
     osl = 4989 / (608 / 168 + 0.5)
     both = pools(
-        "deepseek_v3", "h800_sxm", lengths(608 / 168 * osl, osl, 342 / 168 * osl),
+        "deepseek_v3", "h800_sxm", Requests(608 / 168 * osl, osl, cached=342 / 168 * osl),
         price=2.0, pipeline=False, max_accelerators=160,
     )  # fmt: skip
     apart = float(asking.apart_frontier(both).dollars_at(21.0))
@@ -143,14 +132,14 @@ def test_deepseeks_own_fleet() -> None:
 
 
 def test_layouts_some_of_whose_groups_would_idle_are_left_out() -> None:
-    both = pools("llama_3_70b", "h100_sxm", lengths(120_000, 500), max_accelerators=8, engine="any")
+    both = pools("llama_3_70b", "h100_sxm", Requests(120_000, 500), max_accelerators=8, engine="any")
     pool = both.decode
     groups = pool.accelerators / pool.services.plans.attention_ranks
     assert np.all(pool.services.slots >= groups)
     assert pool.batch.shape[0] == len(pool.services) == pool.prefill_seconds.size
     # Four groups of one chip have room for two prompts only.
     alike = {"max_accelerators": 8, "assumptions": "deployable", "engine": "any"}
-    every = asking.offer("llama_3_70b", "h100_sxm", lengths(120_000, 500), **alike)
+    every = asking.offer("llama_3_70b", "h100_sxm", Requests(120_000, 500), **alike)
     assert len(pool.services) < len(every)
     assert len(asking.apart_frontier(both))
 
@@ -158,19 +147,11 @@ def test_layouts_some_of_whose_groups_would_idle_are_left_out() -> None:
 # Whole fleets.
 
 
-@pytest.mark.parametrize(
-    ("rate", "targets"),
-    [
-        (3.0, Targets()),
-        (20.0, Targets(0.2, 0.02)),
-        (20.0, Targets(0.1, 0.01, "p99")),
-        (40.0, Targets(0.15, 0.05, "mean")),
-    ],
-)
-def test_the_smallest_fleet_is_the_cheapest_of_all(rate: float, targets: Targets) -> None:
-    both = pools("llama_3_8b", "h100_sxm", lengths(2000, 200), max_accelerators=2)
-    found = size_pools.smallest(both, rate, DisaggregationTerms(targets))
-    assert found is not None
+@pytest.mark.rows
+def test_the_smallest_fleet_is_the_cheapest_of_all(rate: float, promises: list[Any]) -> None:
+    targets = Targets(*promises)
+    both = pools("llama_3_8b", "h100_sxm", Requests(2000, 200), max_accelerators=2)
+    found = present(size_pools.smallest(both, rate, DisaggregationTerms(targets)))
     assert targets.first_violated(found.load) is None
     assert found.prefill_utilization <= FILLED
     price = both.decode.setup.dollars_per_accelerator_hour
@@ -220,7 +201,7 @@ def test_prompts_wait_as_in_a_queue_with_several_servers() -> None:
     """Waits of equal prompts with Poisson arrivals in one queue agree with a simulation of M/D/c within 15%."""
     # No two prompts of 2000 tokens fit a step.
     narrow = catalog.assumptions("deployable", changes=["serving.prefill_chunk=2048"])
-    both, count = pools("llama_3_8b", "h100_sxm", lengths(2000, 200), assumptions=narrow, max_accelerators=1), 3
+    both, count = pools("llama_3_8b", "h100_sxm", Requests(2000, 200), assumptions=narrow, max_accelerators=1), 3
     seconds = float(both.prefill.prefill_seconds[0])
     rate = 0.85 * count / seconds
     waits = in_line(count, rate, np.full(400_000, seconds))
@@ -320,7 +301,7 @@ def test_a_long_prompt_takes_its_own_time_in_a_prefill_instance(count: int, busy
     """Compare with a simulated M/G/c queue: Poisson arrivals, one queue, and work that follows each prompt's length."""
     # No two prompts of 2000 tokens fit a step.
     narrow = catalog.assumptions("deployable", changes=["serving.prefill_chunk=2048"])
-    both = pools("llama_3_8b", "h100_sxm", lengths("lognormal:2000:1", 200), assumptions=narrow, max_accelerators=1)
+    both = pools("llama_3_8b", "h100_sxm", Requests("lognormal:2000:1", 200), assumptions=narrow, max_accelerators=1)
     rate = busy * float(load.prefill_rates(both, 0, 0, count)[-1])
     requests = 100_000
     prompts = new_tokens(both.requests, np.random.default_rng(8).uniform(size=requests))
@@ -339,7 +320,7 @@ def test_a_long_prompt_takes_its_own_time_in_a_prefill_instance(count: int, busy
 @pytest.mark.parametrize(("variation", "within"), [(0.5, 0.1), (1.0, 0.25), (2.0, 0.55)])
 def test_a_long_prompt_makes_those_wait_that_share_its_steps(variation: float, within: float) -> None:
     """Prompts that share steps in order of arrival wait longer than prompts that take turns, as in the simulator."""
-    both = pools("llama_3_8b", "h100_sxm", lengths(f"lognormal:2000:{variation:g}", 200), max_accelerators=1)
+    both = pools("llama_3_8b", "h100_sxm", Requests(f"lognormal:2000:{variation:g}", 200), max_accelerators=1)
     reader, rates = both.prefill.services.service(0), load.prefill_rates(both, 0, 0, 1)
     rate, count = 0.6 * float(rates[-1]), 20_000
     assert rates.size > 1
@@ -380,7 +361,7 @@ def test_the_line_of_a_search_has_the_times_of_its_fleets() -> None:
 
 def test_aggregated_serving_may_win() -> None:
     slow = pools(
-        "llama_3_8b", chip(nic_bytes_per_second_one_way="5 GB/s", link_domain=1), lengths(8000, 50),
+        "llama_3_8b", chip(nic_bytes_per_second_one_way="5 GB/s", link_domain=1), Requests(8000, 50),
         max_accelerators=1,
     )  # fmt: skip
     assert np.all(factors(slow) < 1.0 + SIMPLER)
@@ -391,26 +372,13 @@ NO_NETWORK = catalog.hardware("l40s").model_copy(update={"nic_bytes_per_second_o
 
 def test_pools_that_no_link_joins_are_refused() -> None:
     with pytest.raises(InputError, match="no link joins the pools: NVIDIA L40S 48GB lists no network"):
-        asking.apart_frontier(pools("llama_3_8b", NO_NETWORK, lengths(1000, 100), price=1, max_accelerators=2))
-
-
-def test_what_cannot_be_kept() -> None:
-    both, too_quick = few(), DisaggregationTerms(Targets(tpot_seconds=1e-4))
-    with pytest.raises(NothingFitsError, match=r"keeps TPOT 0\.1 ms \(p90\)\. Best reachable with a single request"):
-        size_pools.smallest(both, 5.0, too_quick)
-    with pytest.raises(NothingFitsError, match=r"no pair of layouts keeps TTFT 1 ms"):
-        budget.largest(both, Means(8), DisaggregationTerms(Targets(ttft_seconds=1e-3)))
+        asking.apart_frontier(pools("llama_3_8b", NO_NETWORK, Requests(1000, 100), price=1, max_accelerators=2))
 
 
 def test_in_a_mesh_a_cache_takes_the_links_between_the_chips_of_both_pools() -> None:
-    both, free_of_it = (
-        pools(
-            *("llama_3_8b", "mi300x", lengths(4000, 100)),
-            max_accelerators=4,
-            changes=[f"assumptions.network.mesh_links={links}"],
-        )
-        for links in ("per_peer", "pooled")
-    )
+    changes = [[f"assumptions.network.mesh_links={links}"] for links in ("per_peer", "pooled")]
+    asked = ("llama_3_8b", "mi300x", Requests(4000, 100))
+    both, free_of_it = (pools(*asked, max_accelerators=4, changes=change) for change in changes)
     wired, pooled = both.transfer, free_of_it.transfer
     senders, receivers = both.prefill.cache_chips[:, None], both.decode.cache_chips[None, :]
     # Each chip of the larger side has one link of 64 GB/s to the chip with its part: 1 to 1 takes 1, 2 to 4 takes 4.
@@ -428,7 +396,7 @@ def proposing(proposer: ProposerName, draft: str | None = None) -> Pools:
     """Return the same few layouts, with speculative decoding in decode pools."""
     model = None if draft is None else catalog.model(draft)
     return pools(
-        "llama_3_8b", "h100_sxm", lengths(2000, 200), max_accelerators=4,
+        "llama_3_8b", "h100_sxm", Requests(2000, 200), max_accelerators=4,
         speculation=Speculation.of(proposer, 0.8, 3, model=model),
     )  # fmt: skip
 

@@ -17,8 +17,9 @@ from inference_econ.answers.slo import FILLED
 from inference_econ.extras.servers.prediction.closed_loop import closed_loop
 from inference_econ.inputs import Requests
 from tests.asking import pools_of
+from tests.reading import present
 
-REQUESTS = Requests.build({"isl": 4000, "osl": 500}, origin="test")
+REQUESTS = Requests(4000, 500)
 #: Chips of a group at most, as published pools of one service have them [1].
 LARGEST = 144
 #: Chips of a machine of H100s [1].
@@ -128,40 +129,14 @@ def test_groups_fill_nodes_and_are_no_larger_than_what_is_deployed_together() ->
     assert all(fills_nodes(size) for size in np.unique(chips[np.isfinite(chips)]))
 
 
-@pytest.mark.parametrize(
-    ("wanted", "reading", "decoding", "group"),
-    [
-        # With instances of 16 chips, 6P7D would have 208; with instances of eight it is within deployed sizes.
-        (6 / 7, 16.0, 16.0, (1, 1)),
-        # 6P7D would be 104 chips; 1P1D costs 8 % more.
-        (6 / 7, 8.0, 8.0, (1, 1)),
-        (6 / 7, 80.0, 80.0, (0, 0)),
-        # Thirteen chips, five of them reading, are three too few for two machines.
-        (5.0, 1.0, 8.0, (16, 3)),
-        (1.0, 1.0, 1.0, (1, 1)),
-        # Instances of two chips and one chip are three of a machine; 11P5D fills machines.
-        (2.0, 1.0, 1.0, (11, 5)),
-        # With prefill instances of 4 chips and decode instances of 8, 15P8D has 124 chips, and 2P1D has 16.
-        (15 / 8, 4.0, 8.0, (2, 1)),
-        (7.0, 1.0, 1.0, (7, 1)),
-        (8.0, 8.0, 8.0, (8, 1)),
-        (15.0, 1.0, 1.0, (15, 1)),
-        # With more than 16 prefill instances per decode instance, decode instances would wait for prompts.
-        (16.0, 8.0, 8.0, (16, 1)),
-        (16.1, 8.0, 8.0, (16, 1)),
-        (80.0, 8.0, 8.0, (16, 1)),
-        (np.inf, 8.0, 8.0, (0, 0)),
-        # 11P7D has 20.6 chips for each that decodes; 3P2D 20.95 for as many requests, 2 % more, in 40 and not 144.
-        (11 / 7, 8.0, 8.0, (3, 2)),
-    ],
-)
-def test_the_smallest_group_of_a_ratio(wanted: float, reading: float, decoding: float, group: tuple[int, int]) -> None:
+@pytest.mark.rows
+def test_the_smallest_group_of_a_ratio(wanted: list[float], reading: float, decoding: float, group: list[int]) -> None:
+    ratio = wanted[0] / wanted[1]
     sizes = np.array([reading]), np.array([decoding])
-    readers, decoders, fed = _instances(np.array([[wanted]]), *sizes, (NODE,), LARGEST)
-    assert (int(readers.item()), int(decoders.item())) == group
-    assert float(fed.item()) == (
-        pytest.approx(16.0 / wanted) if 16.0 < wanted < np.inf else pytest.approx(1.0, rel=0.1)
-    )
+    readers, decoders, fed = _instances(np.array([[ratio]]), *sizes, (NODE,), LARGEST)
+    assert [int(readers.item()), int(decoders.item())] == group
+    all_fed = not 16.0 < ratio < np.inf
+    assert float(fed.item()) == pytest.approx(1.0 if all_fed else 16.0 / ratio, rel=0.1 if all_fed else 1e-6)
 
 
 @pytest.mark.parametrize(("reading", "decoding"), [(1.0, 4.0), (1.0, 1.0), (4.0, 8.0), (8.0, 8.0), (2.0, 16.0)])
@@ -183,7 +158,7 @@ def test_faster_links_do_not_ask_for_a_dearer_group() -> None:
     the steps between batches are larger. When prefill of a group is full, the search selects a smaller group that costs
     up to 10% more per request.
     """
-    requests = Requests.build({"isl": 2316, "osl": 373}, origin="test")
+    requests = Requests(2316, 373)
     spec = ie.hardware("a100_sxm_80")
     changes = [
         f"hardware.{name}={2 * getattr(spec, name)}"
@@ -200,9 +175,7 @@ def test_faster_links_do_not_ask_for_a_dearer_group() -> None:
         for changed in ((), changes)
     )
     for speed in usual.tokens_per_second.tolist():
-        before, after = usual.at_speed(speed), faster.at_speed(speed)
-        assert before is not None
-        assert after is not None
+        before, after = present(usual.at_speed(speed)), present(faster.at_speed(speed))
         assert after.dollars <= before.dollars * (1 + SIMPLER)
         layout = usual.cheapest(speed).layout
         if (layout["prefill_instances"], layout["decode_instances"]) == (4, 5):

@@ -20,12 +20,13 @@ from inference_econ.inputs import Requests, catalog
 from inference_econ.serving import loaded
 from inference_econ.serving.simulation import arrivals, events, simulator
 from tests import asking
+from tests.reading import present
 
 
 @cache
 def few(isl: float = 2000, osl: float = 200, largest: float = 2) -> Pools:
     """Return a few layouts of a small model."""
-    requests = Requests.build({"isl": isl, "osl": osl, "cached": 0}, origin="test")
+    requests = Requests(isl, osl)
     return asking.pools("llama_3_8b", "h100_sxm", requests, assumptions="deployable", max_accelerators=largest)
 
 
@@ -57,7 +58,7 @@ def test_a_prefill_pool_by_hand() -> None:
     | requests per second | u / P | 5 |
     """
     assumed = catalog.assumptions("deployable", changes=["serving.prefill_chunk=2048"])
-    requests = Requests.build({"isl": 2000, "osl": 200, "cached": 0}, origin="test")
+    requests = Requests(2000, 200)
     both = asking.pools("llama_3_8b", "h100_sxm", requests, assumptions=assumed, max_accelerators=1)
     prompt = float(both.prefill.prefill_seconds[0])
     fixed = float(both.first_token_seconds[0, 0])
@@ -135,8 +136,7 @@ def test_the_simulation_sees_what_both_sides_promise() -> None:
 def test_the_largest_fleet_is_the_best_of_all_that_keep_their_promises_under_load() -> None:
     both, terms = few(), DisaggregationTerms(Targets(0.12, 0.015))
     for chips in (2, 5, 9):
-        found = budget.largest(both, Means(chips), terms)
-        assert found is not None
+        found = present(budget.largest(both, Means(chips), terms))
         assert terms.targets.first_violated(found.load) is None
         assert sum(found.accelerators) <= chips
         assert max(found.prefill_utilization, found.decode_utilization) <= 0.8 * (1.0 + 1e-9)
@@ -158,5 +158,8 @@ def test_what_cannot_be_kept_is_said_with_how_far_off_it_is() -> None:
     assert f"keeps TTFT {500 * soonest:g} ms (p90)" in str(caught.value)
     assert f"TTFT {1e3 * soonest:.4g} ms (2 times the SLO)" in str(caught.value)
     assert "that is without queues, here at most 80 % busy, with 1:16 to 16:1 prefill" in str(caught.value)
-    with pytest.raises(NothingFitsError, match=r"keeps TPOT 1 ms \(p90\)\. .* TPOT \S+ ms \(\S+ times the SLO\)"):
+    best = r"keeps TPOT 1 ms \(p90\)\. Best reachable with a single request.* TPOT \S+ ms \(\S+ times the SLO\)"
+    with pytest.raises(NothingFitsError, match=best):
         size_pools.smallest(both, 1.0, DisaggregationTerms(Targets(tpot_seconds=1e-3)))
+    with pytest.raises(NothingFitsError, match=r"no pair of layouts keeps TTFT 1 ms"):
+        budget.largest(both, Means(8), DisaggregationTerms(Targets(ttft_seconds=1e-3)))

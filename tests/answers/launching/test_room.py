@@ -20,7 +20,7 @@ VLLM = plan.engine("vllm")
 
 def _service(model: str, ranks: int, isl: int, osl: int, weights: str, kv: str | None = None) -> Service:
     setup = Setup.of(model, "h100_sxm", weights=weights, kv=kv)
-    requests = Requests.build({"isl": isl, "osl": osl}, origin="test")
+    requests = Requests(isl, osl)
     return offer(setup, requests, Space(Pins(tp=ranks, dp=1, pp=1), ranks)).service(0)
 
 
@@ -30,11 +30,16 @@ def worker() -> Service:
     return _service("llama_3_70b", 1, 3000, 150, "fp8", "bf16")
 
 
-def test_a_generated_worker_that_did_not_start_is_refused(worker: Service) -> None:
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [(131072, r"a request of 131072 tokens needs 42\.9 GB of cache on each NVIDIA H100"),
+     (131073, r"Llama 3\.1 70B is made for at most 131072 tokens, got 131073")],
+)  # fmt: skip
+def test_requests_that_a_worker_cannot_hold_are_refused(worker: Service, tokens: int, message: str) -> None:
     # Four prefill workers with decode workers on eight GPUs, max_model_len 131072 (ai-dynamo/dynamo issue 10104): all
     # ran out of memory for the cache at start. 80 layers x 8 heads x 128 x 2 x 2 B x 131072 tokens are 42.9 GB.
-    with pytest.raises(InputError, match=r"a request of 131072 tokens needs 42\.9 GB of cache on each NVIDIA H100"):
-        InstanceLimits.of(worker, VLLM, "both", 131072)
+    with pytest.raises(InputError, match=message):
+        InstanceLimits.of(worker, VLLM, "both", tokens)
 
 
 def test_the_refusal_names_the_longest_request_that_starts(worker: Service) -> None:
@@ -72,8 +77,3 @@ def test_graphs_that_need_more_than_the_head_room_take_it_from_the_cache(worker:
     assert crowded.graphs == captured(worker.slots) * 10e9
     assert crowded.usable == pytest.approx(crowded.total - crowded.graphs)
     assert crowded.cache < roomy.cache
-
-
-def test_a_request_longer_than_the_model_was_made_for_is_refused(worker: Service) -> None:
-    with pytest.raises(InputError, match=r"Llama 3\.1 70B is made for at most 131072 tokens, got 131073"):
-        InstanceLimits.of(worker, VLLM, "both", 131073)

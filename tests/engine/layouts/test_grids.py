@@ -1,19 +1,27 @@
-"""Layouts with integer degrees: no divisor is omitted, and fixed degrees are tried exactly."""
+"""Layouts with integer degrees: grids, divisors, and degrees, batches and sizes from the user."""
 
 from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference_econ.engine import ContinuousLayouts, Pins, Plans, Setup, WholeLayouts, memory, whole_grid
+import inference_econ as ie
+from inference_econ.engine import ContinuousLayouts, Pins, Plans, Setup, WholeLayouts, instance_pins, memory, whole_grid
 from inference_econ.engine.layouts.startable import attention_degrees, expert_degrees
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
-from inference_econ.search.fastest import fastest
+from tests import asking
 from tests.asking import pinned
 from tests.planned import setup_of
+from tests.reading import present
+
+# Layouts with integer degrees: no divisor is omitted, and fixed degrees are tried exactly.
 
 
 def _question(model: str, preset: str = "deployable", changes: tuple[str, ...] = ()) -> Setup:
@@ -29,10 +37,10 @@ def _all_pairs(size: int, batch: float, pp: int) -> Plans:
 
 def _possible(setup: Setup, plans: Plans) -> set[tuple[float, float]]:
     """Return the attention and expert-parallel ranks of the plans that meet the divisibility rules."""
-    assert plans.ep is not None
     codes = np.broadcast_to(setup.reasons(plans, "1d"), plans.shape)
     ranks, ep = (
-        np.broadcast_to(axis, plans.shape)[codes != memory.DIVIDE] for axis in (plans.attention_ranks, plans.ep)
+        np.broadcast_to(axis, plans.shape)[codes != memory.DIVIDE]
+        for axis in (plans.attention_ranks, present(plans.ep))
     )
     return set(zip(ranks.tolist(), ep.tolist(), strict=True))
 
@@ -133,28 +141,12 @@ def test_grids_of_pins(pins: Pins, sizes: list[float], batches: list[float] | No
     assert (grid.batch % pins.groups == 0).all() or pins.batch is not None
 
 
-def test_pinned_degrees_are_the_only_ones() -> None:
-    setup = _question("gpt_oss_120b")
-    sizes, batches = np.array([24.0, 48.0]), np.array([48.0, 48.0])
-    for pins in (pinned(tp=8), pinned(dp=3), Pins(ep=4), pinned(tp=4, dp=3, ep=2), pinned(pp=2)):
-        layouts = WholeLayouts(pipeline=True, pins=pins)
-        found = fastest(setup, sizes, batches, layouts)
-        assert np.isfinite(found.seconds).any()
-        plans = found.plans
-        got = {"tp": plans.attention_ranks, "dp": plans.stage / plans.attention_ranks, "pp": plans.pp, "ep": plans.ep}
-        for name, value in pins.given().items():
-            degree = got[name]
-            assert degree is not None
-            assert set(degree[np.isfinite(found.seconds.ravel())].tolist()) == {value}
-
-
 def test_an_expert_pin_does_not_change_a_dense_model() -> None:
     # A draft model may be dense; pins of the target are no business of a model without experts.
     setup = _question("llama_3_8b")
     one = Plans.of(np.array([8.0]), np.array([8.0]), np.ones(1))
     tried = WholeLayouts(pipeline=False, pins=Pins(ep=4)).variants(setup.model, setup.assumptions, one)
-    assert tried.ep is not None
-    assert set(tried.ep.ravel().tolist()) == {1.0}
+    assert set(present(tried.ep).ravel().tolist()) == {1.0}
 
 
 # Fixed degrees alone
@@ -179,3 +171,94 @@ def test_pins_know_what_they_decide() -> None:
 def test_pins_refuse_what_is_no_degree(pins: dict[str, float], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Pins(**pins)  # type: ignore[arg-type]
+
+
+# Degrees, batches and sizes from the user: tried exactly, or rejected with the reason.
+
+TRAFFIC = ie.Traffic(isl=2000, osl=500)
+
+
+def _front(model: str = "llama_3_70b", hardware: str = "h100_sxm", **changes: object) -> ie.Frontier:
+    return asking.frontier(model, hardware, TRAFFIC, **changes)
+
+
+@pytest.mark.rows
+def test_a_deployment_that_is_pinned_on_every_axis_is_the_one_that_explain_takes_apart(
+    model: str, degrees: dict[str, Any]
+) -> None:
+    (point,) = _front(model, "h200_sxm", **degrees).points()
+    explained = asking.explain(model, "h200_sxm", context=TRAFFIC.mean_context, **degrees)
+    assert point.tokens_per_second_per_user == pytest.approx(explained.tokens_per_second, rel=1e-12)
+    assert point.dollars_per_million_output_tokens == pytest.approx(explained.dollars, rel=1e-12)
+    assert point.layout == explained.layout
+    assert point.batch == degrees["batch"]
+
+
+def test_a_pinned_batch_or_size_need_not_be_on_the_grid() -> None:
+    assert set(_front(batch=100).batch) == {100.0}
+    assert set(_front("gpt_oss_120b", accelerators=45).accelerators) == {45.0}
+    (point,) = _front("gpt_oss_120b", accelerators=45, batch=135, tp=1, pp=1).points()
+    assert (point.layout["dp"], point.batch) == (45.0, 135.0)
+
+
+def test_pinned_degrees_hold_on_the_whole_frontier() -> None:
+    for point in _front("gpt_oss_120b", tp=4, dp=3).points():
+        assert (point.layout["tp"], point.layout["dp"]) == (4.0, 3.0)
+        assert point.accelerators % 12 == 0
+    for point in _front("deepseek_v3", "h200_sxm", ep=32, max_accelerators=64).points():
+        assert point.layout["ep"] == 32.0
+    for point in _front("gpt_oss_120b", tp=4, dp=3, pp=2, ep=2, engine="any").points():
+        assert [point.layout[name] for name in ("tp", "dp", "pp", "ep")] == [4.0, 3.0, 2.0, 2.0]
+
+
+def test_a_pinned_frontier_is_never_better() -> None:
+    free = _front(max_accelerators=16, engine="any")
+    for pins in ({"tp": 8}, {"pp": 2}, {"dp": 2}, {"accelerators": 8}, {"batch": 64}):
+        pinned = _front(max_accelerators=16, engine="any", **pins)  # type: ignore[arg-type]
+        for seconds, dollars in zip(pinned.seconds, pinned.dollars, strict=True):
+            hair = 1 + 1e-12
+            assert (free.dollars[free.seconds <= seconds * hair] <= dollars * hair).any()
+
+
+def test_pins_may_need_more_than_the_largest_instance_of_the_grid() -> None:
+    assert set(_front(tp=8, pp=16).accelerators) == {128.0, 256.0} or _front(tp=8, pp=16).accelerators.min() == 128.0
+
+
+def test_a_draft_model_is_laid_out_as_it_likes() -> None:
+    # The draft has 32 heads and 36 layers, which the target's fixed degrees would not divide.
+    speculation = ie.Speculation.of("draft", 0.8, model=ie.model("qwen3_8b"))
+    pinned = _front(tp=64, dp=1, pp=1, speculation=speculation, assumptions="paper")
+    assert max(float(point.layout.get("draft_tokens", 0)) for point in pinned.points()) > 0
+
+
+@pytest.mark.rows
+def test_what_cannot_be_pinned_is_refused_with_the_reason(pins: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        _front(**pins)  # type: ignore[arg-type]
+
+
+# Degrees as users type them.
+
+
+@pytest.mark.rows
+def test_degrees_that_are_not_given_are_one_beside_others(
+    degrees: dict[str, int | str | None], size: float | None, pins: dict[str, Any]
+) -> None:
+    assert instance_pins(degrees, size) == Pins(**pins)
+
+
+def test_in_python_degrees_mean_what_they_mean_on_the_command_line() -> None:
+    """Try all combinations of open, 1 and 4: if one degree is given, the others are 1."""
+    for tp, dp, pp in itertools.product((None, "any", 1, 4), repeat=3):
+        degrees = {"tp": tp, "dp": dp, "pp": pp}
+        some = any(value is not None for value in degrees.values())
+        expected = {
+            name: 1 if value is None and some else None if value == "any" else value for name, value in degrees.items()
+        }
+        pins = Pins(tp=tp, dp=dp, pp=pp)  # type: ignore[arg-type]
+        assert {name: getattr(pins, name) for name in degrees} == expected
+        assert pins == instance_pins(degrees)
+        # Unspecified degrees stay unspecified with other changes.
+        changed = dataclasses.replace(pins, batch=8)
+        assert {name: getattr(changed, name) for name in degrees} == expected
+        assert changed.batch == 8

@@ -19,6 +19,7 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import Requests, ServingEngine, catalog
 from tests.asking import pinned
 from tests.planned import plan_of
+from tests.reading import present
 
 ENGINES = {name: ServingEngine(name, catalog.engine(name).at()) for name in ("sglang", "trtllm", "vllm")}
 powers = st.sampled_from([1, 2, 4, 8, 16])
@@ -33,53 +34,17 @@ def broken(engine: str, model: str, plans: Plans, generation: str = "hopper", cu
     return [rule.code for rule in rules if np.any(rule.where)]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_data_parallelism_of_a_dense_model_is_replicas(engine: str) -> None:
-    assert broken(engine, "llama_3_70b", plan(tp=4)) == []
-    assert broken(engine, "llama_3_70b", plan(tp=4, dp=2)) == ["replicas"]
-    assert broken(engine, "llama_3_70b", plan(tp=4, dp=2, pp=2)) == ["replicas"]
+@pytest.mark.rows
+def test_rules_of_engines(
+    engine: str, model: str, degrees: dict[str, int], rules: list[str], asked: dict[str, str]
+) -> None:
+    assert broken(engine, model, plan(**degrees), **asked) == rules
 
 
-def test_sglang_cuts_dense_parts_of_some_models_over_all_groups() -> None:
-    # models/qwen3.py: get_attention_tp_size; models/llama.py has no such call.
-    assert broken("sglang", "qwen3_32b", plan(tp=4, dp=2)) == []
-    assert broken("vllm", "qwen3_32b", plan(tp=4, dp=2)) == ["replicas"]
-
-
-def test_vllm_spreads_experts_over_all_ranks_or_over_none() -> None:
-    # docs.vllm.ai, expert parallelism: EP_SIZE = TP_SIZE x DP_SIZE, computed.
-    for ep, rules in ((16, []), (1, []), (8, ["expert_groups"]), (2, ["expert_groups"])):
-        assert broken("vllm", "deepseek_v3", plan(tp=2, dp=8, ep=ep)) == rules
-        assert broken("sglang", "deepseek_v3", plan(tp=2, dp=8, ep=ep)) == []
-
-
-def test_trtllm_attends_with_every_rank_alone_or_with_all() -> None:
-    # mapping.py: enable_attention_dp is a flag.
-    assert broken("trtllm", "deepseek_v3", plan(dp=8, ep=8)) == []
-    assert broken("trtllm", "deepseek_v3", plan(tp=8, ep=2)) == []
-    assert broken("trtllm", "deepseek_v3", plan(tp=2, dp=4, ep=8)) == ["single_ranks"]
-
-
-def test_stages_are_for_models_that_have_them() -> None:
-    assert broken("sglang", "gemma_3_27b", plan(pp=2)) == ["stages"]
-    assert broken("vllm", "gemma_3_27b", plan(pp=2)) == []
-
-
-def test_ranks_share_a_cache_inside_of_tp() -> None:
-    assert broken("vllm", "llama_3_70b", plan(tp=16, dcp=2)) == []
-    assert broken("trtllm", "llama_3_70b", plan(tp=16, dcp=2)) == ["context_ranks"]
+def test_ranks_share_a_cache_since_a_version() -> None:
     before = ServingEngine("vllm", catalog.engine("vllm").at("0.10.0"))
     rules = startable.rules_of(before, catalog.model("llama_3_70b"), "hopper", plan(tp=16, dcp=2))
     assert [rule.code for rule in rules if np.any(rule.where)] == ["context_ranks"]
-
-
-def test_matrices_are_cut_in_one_dimension() -> None:
-    assert broken("vllm", "llama_3_70b", plan(tp=4), cut="2d") == ["cut"]
-
-
-def test_sparse_attention_is_for_some_chips() -> None:
-    assert broken("vllm", "deepseek_v3_2", plan(tp=8)) == []
-    assert broken("vllm", "deepseek_v3_2", plan(tp=8), "a100") == ["model"]
 
 
 @settings(deadline=None)
@@ -121,8 +86,7 @@ def test_the_nearest_can_be_started(tp: int, dp: int, pp: int) -> None:
     try:
         check_startable(setup, Pins(tp=tp, dp=dp, pp=pp))
     except InputError as error:
-        found = re.search(r"Nearest that can be: tp=(\d+), dp=(\d+), pp=(\d+), ep=(\d+)", str(error))
-        assert found is not None
+        found = present(re.search(r"Nearest that can be: tp=(\d+), dp=(\d+), pp=(\d+), ep=(\d+)", str(error)))
         assert setup.engines_of(plan(*map(int, found.groups()))) == [("trtllm",)]
     else:
         assert dp == 1
@@ -135,20 +99,8 @@ def test_instances_are_parts_of_machines_or_whole_ones() -> None:
     assert instances.instance_sizes(catalog.hardware("h100_sxm"), 40).tolist() == [1, 2, 4, 8, 16, 32]
     assert instances.instance_sizes(catalog.hardware("l40s"), 8).tolist() == [1, 2, 4, 8]
     assert instances.instance_sizes(catalog.hardware("h100_nvl"), 8).tolist() == [1, 2, 4, 8]
-    assert instances.instance_sizes(catalog.hardware("gb200_nvl72"), 300).tolist() == [
-        1,
-        2,
-        4,
-        8,
-        16,
-        32,
-        64,
-        72,
-        128,
-        144,
-        256,
-        288,
-    ]
+    rack = instances.instance_sizes(catalog.hardware("gb200_nvl72"), 300).tolist()
+    assert rack == [1, 2, 4, 8, 16, 32, 64, 72, 128, 144, 256, 288]
     # A larger link domain keeps the sizes of smaller ones.
     wider = catalog.hardware("h100_sxm", changes=["link_domain=9"])
     assert instances.instance_sizes(wider, 20).tolist() == [1, 2, 4, 8, 9, 16, 18]

@@ -87,9 +87,8 @@ def test_engines_that_are_not_known_to_serve_adapters_are_left_out() -> None:
     open_setup = setup(engine=None)
     assert [engine.name for engine in open_setup.engines] == ["sglang", "vllm"]
     assert any("is not known to serve adapters beside Llama 3.1 8B" in reason for reason in open_setup.left_out)
-    with pytest.raises(
-        InputError, match=r"--loras: trtllm .* is not known to serve adapters beside Llama 3.1 8B; leave"
-    ):
+    message = r"--loras: trtllm .* is not known to serve adapters beside Llama 3.1 8B; leave"
+    with pytest.raises(InputError, match=message):
         setup(engine="trtllm")
 
 

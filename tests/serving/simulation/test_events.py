@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -160,23 +161,15 @@ def test_chunks_know_what_is_cached() -> None:
         asked.append((tokens, cached))
         return 1.0
 
-    simulate(
-        Server(StepTimes(always(1.0), prefill), 1, policy="chunked", chunk=100),
-        Stream(np.zeros(2), np.array([250, 90]), np.array([1, 1])),
-        warm_up=0.0,
-        cool_down=0.0,
-    )
+    play(Server(StepTimes(always(1.0), prefill), 1, policy="chunked", chunk=100), (0.0, 250, 1), (0.0, 90, 1))
     assert asked == [(100, 0), (100, 100), (50, 200), (90, 0)]
 
 
 def test_a_prompt_that_only_has_room_for_a_part_takes_that_part_of_its_time() -> None:
     server = Server(StepTimes(always(1.0), lambda tokens, _: 1.0 + 0.1 * tokens), 3, policy="chunked", chunk=20)
     # During 20 tokens, two prompts arrive: 15 tokens in 2.5 s, and 5 of 20 in a quarter of 3.0 s; then their rest.
-    assert play(server, (0.0, 20, 1), (0.1, 15, 1), (0.1, 20, 1)) == [
-        (3.0, 3.0, 0.0),
-        (6.25, 6.25, 3.0),
-        (8.5, 8.5, 3.0),
-    ]
+    first, second, third = play(server, (0.0, 20, 1), (0.1, 15, 1), (0.1, 20, 1))
+    assert (first, second, third) == ((3.0, 3.0, 0.0), (6.25, 6.25, 3.0), (8.5, 8.5, 3.0))
 
 
 def test_decoding_goes_on_while_the_host_launches_a_prompt() -> None:
@@ -203,18 +196,10 @@ def test_groups_step_together() -> None:
     Three prompts arrive during the first: in groups 2, 1 and 2, so that the next step takes 2 x 2 + 3 x 1 = 7 s. A
     decode step takes 1 s for the fullest group's sequences and 0.1 s for each sequence of all groups.
     """
-    server = Server(
-        StepTimes(
-            lambda batch, _: batch / 2 + 0.1 * batch,
-            always(3.0),
-            lone_step_seconds=lambda batch, _: 1.1 * batch,
-            together=lambda most, every: 2.0 * most / 5 + every / 5,
-        ),
-        8,
-        policy="chunked",
-        chunk=20,
-        groups=2,
-    )
+    alone: dict[str, Any] = {"lone_step_seconds": lambda batch, _: 1.1 * batch}
+    together: dict[str, Any] = {"together": lambda most, every: 2.0 * most / 5 + every / 5}
+    times = StepTimes(lambda batch, _: batch / 2 + 0.1 * batch, always(3.0), **alone, **together)
+    server = Server(times, 8, policy="chunked", chunk=20, groups=2)
     assert play(server, (0.0, 5, 1), (1.0, 5, 1))[1][0] == 3.0 + 3.0
     assert play(server, (0.0, 5, 1), *[(1.0, 5, 1)] * 2)[-1][0] == 3.0 + 4.0
     assert play(server, (0.0, 5, 1), *[(1.0, 5, 1)] * 3)[-1][0] == pytest.approx(3.0 + 7.0)
@@ -584,16 +569,9 @@ def test_impossible_memory(changes: dict[str, object], message: str) -> None:
 
 def test_a_prompt_that_may_join_a_later_step_is_read_when_none_is_left_to_take() -> None:
     """An idle server never waits: with steps prepared ahead, with polling, or with delayed prefill."""
-    server = Server(
-        StepTimes(lambda *_: 0.01, lambda tokens, *_: 0.01 * tokens),
-        slots=4,
-        policy="chunked",
-        chunk=8,
-        steps_ahead=1,
-        look_steps=4,
-        held_steps=5,
-        cache=KvCacheMemory(blocks=26),
-    )
+    waits: dict[str, Any] = {"steps_ahead": 1, "look_steps": 4, "held_steps": 5}
+    times = StepTimes(always(0.01), per_token(0.01))
+    server = Server(times, 4, policy="chunked", chunk=8, cache=KvCacheMemory(blocks=26), **waits)
     loop = Loop(2, np.array([4, 2, 4, 18, 1, 17]), np.array([11, 11, 2, 10, 11, 7]))
     played = simulate(server, loop, warm_up=0.0, cool_down=0.0)
     assert played.wait.min() >= 0.0

@@ -43,12 +43,8 @@ def test_steps_cost_their_weights_once_and_prompts_what_they_take(chunk: int, is
     def seconds(tokens: int, cached: int) -> float:
         return 2.0 + 0.1 * tokens + 1e-3 * ((cached + tokens) ** 2 - cached**2)
 
-    server = Server(
-        StepTimes(lambda *_: 1.0, seconds, together=lambda most, _: 2.0 + 0.1 * most),
-        len(isl),
-        policy="chunked",
-        chunk=chunk,
-    )
+    times = StepTimes(lambda *_: 1.0, seconds, together=lambda most, _: 2.0 + 0.1 * most)
+    server = Server(times, len(isl), policy="chunked", chunk=chunk)
     steps = math.ceil(sum(isl) / chunk)
     expected = 2.0 * steps + 0.1 * sum(isl) + 1e-3 * sum(length**2 for length in isl)
     assert _ends(server, isl) == pytest.approx(expected, rel=1e-9)
