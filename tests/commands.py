@@ -6,8 +6,11 @@ import csv
 import importlib
 import io
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from inference_econ.requests import COMMANDS
@@ -33,6 +36,16 @@ class Outcome:
 
 
 Command = Callable[..., Outcome]
+
+
+def process(*words: str | Path, folder: Path | None = None, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a program in a folder and return its output as text."""
+    return subprocess.run(list(map(str, words)), cwd=folder, capture_output=True, text=True, check=False, **options)
+
+
+def python(*words: str | Path, folder: Path | None = None, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run Python, which is the one of the tests, with arguments."""
+    return process(sys.executable, *words, folder=folder, **options)
 
 
 def parsers() -> dict[str, Any]:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from inference_econ.inputs import catalog
 from inference_econ.report import gallery
 from tests.commands import Command
 
@@ -24,9 +23,7 @@ REFUSED = list(csv.DictReader(Path(__file__).with_name("refused.csv").read_text(
 
 
 @pytest.mark.parametrize("row", REFUSED, ids=[row["words"][:80] for row in REFUSED])
-def test_what_cannot_be_asked_is_refused_and_nothing_is_written(
-    refused: Command, tmp_path: Path, row: dict[str, str]
-) -> None:
+def test_wrong_commands_are_refused_and_write_nothing(refused: Command, tmp_path: Path, row: dict[str, str]) -> None:
     shutil.copytree(TRACES, tmp_path, dirs_exist_ok=True)
     files = sorted(tmp_path.iterdir())
     said = refused(*shlex.split(row["words"]), code=int(row["code"])).warned
@@ -80,14 +77,6 @@ def test_arguments_are_checked_where_commands_are_parsed(refused: Command, words
     assert said in refused(*(word.replace("N", 5000 * "9") for word in shlex.split(words))).err
 
 
-def test_a_model_where_hardware_is_needed(refused: Command) -> None:
-    path = str(catalog.folder("models") / "llama_3_8b.yaml")
-    outcome = refused("frontier", "llama_3_8b", path)
-    assert re.search(
-        r"llama_3_8b\.yaml:1: another kind of file is needed .* allowed: dense_flops_per_second", outcome.err
-    )
-
-
 # Files that cannot be written, and files that must not be touched
 
 
@@ -105,25 +94,18 @@ def test_unwritable_output(refused: Command, tmp_path: Path, arguments: Sequence
     assert [path.name for path in tmp_path.iterdir()] == [f"folder{suffix}"]
 
 
-@pytest.mark.parametrize("arguments", [FRONTIER, ("paper", "run", "paper/table_1")], ids=["frontier", "run"])
-def test_unwritable_pictures(refused: Command, tmp_path: Path, arguments: Sequence[str]) -> None:
-    outcome = refused(*arguments, "--plot", "missing/a.svg", "-o", "a.txt")
-    assert outcome.err == "Error: missing/a.svg: cannot be written: No such file or directory\n"
-    assert list(tmp_path.iterdir()) == []
-
-
+@pytest.mark.parametrize(("picture", "result"), [("missing/a.svg", "a.txt"), ("a.svg", "missing/a.csv")])
 @pytest.mark.parametrize("arguments", [FRONTIER, ("paper", "run", "paper/table_1"), ("validate", "poisson_load_a100")])
-def test_no_picture_of_a_result_that_cannot_be_written(
-    refused: Command, tmp_path: Path, arguments: Sequence[str]
+def test_a_result_and_its_picture_are_both_written_or_neither(
+    refused: Command, tmp_path: Path, arguments: Sequence[str], picture: str, result: str
 ) -> None:
-    outcome = refused(*arguments, "--plot", "a.svg", "-o", "missing/a.csv")
-    assert outcome.err == "Error: missing/a.csv: cannot be written: No such file or directory\n"
+    outcome = refused(*arguments, "--plot", picture, "-o", result)
+    name = picture if "missing" in picture else result
+    assert outcome.err == f"Error: {name}: cannot be written: No such file or directory\n"
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_impossible_folder_for_the_gallery(
-    refused: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_impossible_folders_of_the_gallery(refused: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gallery, "scenario_names", lambda: ["paper/table_1"])
     (tmp_path / "file").write_text("", encoding="utf-8")
     for folder in ("file/below", "/dev/null/x"):
@@ -141,9 +123,7 @@ def test_an_impossible_folder_for_the_gallery(
         (["paper", "run", "missing.yaml"], 2),
     ],
 )
-def test_an_existing_file_survives_an_error(
-    refused: Command, tmp_path: Path, arguments: Sequence[str], code: int
-) -> None:
+def test_existing_files_survive_errors(refused: Command, tmp_path: Path, arguments: Sequence[str], code: int) -> None:
     path = tmp_path / "precious.txt"
     path.write_text("precious", encoding="utf-8")
     refused(*arguments, "-o", path, code=code)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import Command
+from tests.commands import Command, process
 from tests.reading import tables
 
 POOLS: list[str] = tables(Path(__file__))["POOLS"]
@@ -42,14 +42,8 @@ def _run(script: Path, *words: str, **environment: str) -> subprocess.CompletedP
     for tool in ("sh", "cat", "seq", "cut"):
         if not (folder / tool).exists():
             (folder / tool).symlink_to(shutil.which(tool) or tool)
-    return subprocess.run(
-        ["sh", script.name, *words],
-        cwd=script.parent,
-        env={"PATH": str(folder), "HOME": os.environ.get("HOME", ""), **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    known = {"PATH": str(folder), "HOME": os.environ.get("HOME", "")}
+    return process("sh", script.name, *words, folder=script.parent, env=known | environment)
 
 
 def _instances(script: Path, counts: dict[str, int]) -> Iterator[tuple[list[str], list[int], str]]:
