@@ -16,8 +16,9 @@ import pytest
 from tests.commands import Command, python
 from tests.reading import tables
 
+TABLES: dict[str, str] = tables(Path(__file__))
 #: Code of the installed script, and the same with a report of the loaded libraries and our modules at the end.
-PLAIN, TELLING = (f"{tables(Path(__file__))['SCRIPT']}{tables(Path(__file__))[name]}" for name in ("PLAIN", "TELLING"))
+PLAIN, TELLING = (TABLES["SCRIPT"] + TABLES[name] for name in ("PLAIN", "TELLING"))
 DRAWING = {"matplotlib", "altair", "vl_convert"}
 HEAVY = {"numpy", "scipy", "pandas", "pydantic", "yaml", "rich", "plotext", "bibtexparser", *DRAWING}
 
@@ -80,11 +81,11 @@ def test_the_package_itself_loads_nothing_heavy() -> None:
 
 
 def test_an_answer_that_becomes_data_needs_no_report() -> None:
-    assert _python(tables(Path(__file__))["DATA_ALONE"]) == []
+    assert _python(TABLES["DATA_ALONE"]) == []
 
 
 def test_descriptions_of_fields_are_not_read_where_nobody_asks_for_a_schema() -> None:
-    assert _python(tables(Path(__file__))["DESCRIPTIONS"]) == ["0"]
+    assert _python(TABLES["DESCRIPTIONS"]) == ["0"]
 
 
 def test_a_real_process_has_the_exit_code_of_what_does_not_fit(tmp_path: Path) -> None:
