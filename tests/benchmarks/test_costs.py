@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import statistics
 from collections.abc import Sequence
@@ -15,14 +14,7 @@ import pytest
 from benchmarks.components.report import Report
 from benchmarks.validation import costs, document
 from benchmarks.validation.cost_tables import points_of
-from benchmarks.validation.costs import (
-    Combination,
-    CostPoint,
-    Curves,
-    combinations,
-    cost_score,
-    dollars_of,
-)
+from benchmarks.validation.costs import Combination, CostPoint, Curves, combinations, cost_score, dollars_of
 from benchmarks.validation.costs import stages as cost_stages
 from data.measurements.__main__ import TABLES
 from inference_econ.answers.deployments.serving_frontier import frontier
@@ -35,13 +27,11 @@ from inference_econ.extras.servers.prediction.predict import predict
 from inference_econ.extras.servers.validation.servers import of_hardware
 from inference_econ.inputs import Traffic, catalog
 from tests import offered
+from tests.measured import small_server
+from tests.reading import csv_rows, present, write_csv
 
 ASKED = Combination("llama_3_8b", "h100_sxm", "fp8", 1000.0, 101.0)
-SERVER = Measurement(
-    id="a", dataset="mine", source="me", engine="vllm", engine_version="0.12", model="llama_3_8b", hardware="h100_sxm",
-    accelerators=1, tp=1, weights="fp8", isl=1000.0, osl=101.0, load="concurrency", concurrency=4.0,
-    ttft_seconds=0.1, tpot_seconds=0.01, speculation="none",
-)  # fmt: skip
+SERVER = small_server()
 #: Cost of one chip at one dollar per hour, in dollars per million output tokens [s].
 PER_TOKEN = 1e6 / 3600.0
 
@@ -158,10 +148,9 @@ def test_what_an_error_is_made_of() -> None:
         for row, known in zip(rows, predicted, strict=True)
     ]
     points = _points(rows, _market(([1.0, 9e3], [900.0, 9.0], False), ([1.0, 9e3], [9e3, 90.0], True)))
-    for known in predicted:
-        point = points[known.measurement.id]
-        rate = known.output_tokens_per_second_per_accelerator
-        assert rate is not None
+    for expected in predicted:
+        point = points[expected.measurement.id]
+        rate = present(expected.output_tokens_per_second_per_accelerator)
         assert point.at_load == pytest.approx(PER_TOKEN / rate)
         # It has that speed with the requests that it had.
         assert point.at_speed == pytest.approx(point.at_load, rel=0.02)
@@ -190,8 +179,7 @@ def test_pools_are_compared_in_the_layout_of_theirs_that_decodes() -> None:
     )  # fmt: skip
     (point,) = costs._points(asked, [row], "profile", lambda *_: [curves])
     assert point.series == "disaggregated"
-    least = costs._least([alone], point.tokens_per_second)
-    assert least is not None
+    least = present(costs._least([alone], point.tokens_per_second))
     assert point.own == least.dollars
     assert point.own_engine is not None
     assert point.own_engine <= least.dollars
@@ -252,8 +240,7 @@ def test_the_market_of_default_answers_is_compared() -> None:
     setup = Setup.of(ASKED.model, ASKED.hardware, weights=ASKED.weights, price=1.0)
     front = frontier(setup, Traffic(isl=ASKED.isl, osl=ASKED.osl))
     for point in front.points([0, len(front) // 4, len(front) // 2]):
-        least = costs._least(curves, point.tokens_per_second_per_user * (1.0 - 1e-9))
-        assert least is not None
+        least = present(costs._least(curves, point.tokens_per_second_per_user * (1.0 - 1e-9)))
         # Between two batches something can be cheaper than at either.
         assert 0.9 < least.dollars / point.dollars_per_million_output_tokens < 1.0 + 1e-6
     alike = offered.curves_of(ASKED, "deployable", "aggregated")
@@ -271,17 +258,12 @@ COMBINATIONS = (
 def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write rows of a few combinations from serving_points.csv."""
     published, lines = (
-        list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+        csv_rows(path.read_text(encoding="utf-8"))
         for path in (TABLES["serving_points"], catalog.server_files()["serving_points"])
     )
     path = tmp_path_factory.mktemp("costs") / "few.csv"
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, lines[0])
-        writer.writeheader()
-        for line, its in zip(lines, published, strict=True):
-            if (its["model_path"], its["system"], its["isl"]) in COMBINATIONS:
-                writer.writerow(line)
-    return path
+    named = [(row["model_path"], row["system"], row["isl"]) for row in published]
+    return write_csv(path, [row for row, its in zip(lines, named, strict=True) if its in COMBINATIONS])
 
 
 @pytest.fixture(scope="module")
