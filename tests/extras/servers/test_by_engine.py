@@ -41,8 +41,7 @@ def test_shares_inside_of_intervals_and_their_widths_by_engine_and_generation() 
     assert fitted["inside"] == sum(where.low <= value <= where.high for value, where in known) / len(known)
     assert fitted["width"] == statistics.median(where.high / where.low for _, where in known)
     # The profile of engine and chips states the left-out rows.
-    calibration = catalog.assumptions("profiles/vllm_hopper").calibration
-    assert calibration is not None
+    calibration = known(catalog.assumptions("profiles/vllm_hopper").calibration)
     spread = calibration.errors["traffic"]["tpot"]
     assert of_vllm["left out"] == {
         "rows": spread.own or spread.rows,

@@ -43,13 +43,14 @@ from inference_econ.extras.servers.measurements import Days, RecordedPool
 from inference_econ.extras.servers.prediction.predict import predict
 from inference_econ.inputs import Assumptions, Unlike, catalog, yaml_text
 from inference_econ.inputs.presets.assumptions import field_names
+from tests.measured import measurement
+from tests.reading import present
 
 #: No kernel curve exists for products with these weights or attention with this cache, so shares of the chip's peaks
 #: apply.
-ROW = Measurement(
-    id="a", dataset="mine", source="", engine="vllm", engine_version="", model="llama_3_70b", hardware="h100_sxm",
-    accelerators=8, tp=8, dp=1, pp=1, ep=1, weights="int8", kv="int8", isl=1000.0, osl=200.0,
-    load="concurrency", concurrency=32.0,
+ROW = measurement(
+    source="", engine_version="", hardware="h100_sxm", dp=1, pp=1, ep=1, weights="int8", kv="int8", osl=200.0,
+    concurrency=32.0,
 )  # fmt: skip
 MINE = Provenance("Mine", extends="deployable", data="my rows", reference="user", date="2026-01-01")
 POOL = RecordedPool(workers=4, tp=8, dp=1, pp=1, ep=None)
@@ -219,9 +220,8 @@ def test_errors_where_nothing_could_be_left_out_are_widened_by_those_of_the_cons
 def test_rows_that_were_fitted_are_known(tmp_path: Path) -> None:
     path, found = tmp_path / "mine.yaml", _found()
     mine = _saved(tmp_path, profile(found, _folds(), MINE))
-    behind = calibration_behind(mine)
+    behind = present(calibration_behind(mine))
     assert behind == mine.calibration
-    assert behind is not None
     assert all(was_fitted(row, behind) for row in found.rows)
     # Another load or file of a deployment is no other deployment; another layout or length is.
     row = _rows()[0]
@@ -254,8 +254,7 @@ def test_rows_that_were_fitted_are_known(tmp_path: Path) -> None:
 
 def test_a_fit_that_begins_with_another_has_seen_its_rows_too(tmp_path: Path) -> None:
     path, found = tmp_path / "mine.yaml", _found()
-    known = _saved(tmp_path, profile(found, _folds(), MINE)).calibration
-    assert known is not None
+    known = present(_saved(tmp_path, profile(found, _folds(), MINE)).calibration)
     for changes in ((), ("host.graph_launch=3 us",)):
         base = catalog.assumptions(str(path), changes=changes)
         again = fit([replace(row, isl=999.0) for row in _rows()], ("chip.hbm_efficiency",), base)
@@ -373,11 +372,9 @@ def test_intervals_come_from_the_errors_of_rows_left_out(tmp_path: Path) -> None
     data["calibration"] |= {"errors": wide, "versions": ["vllm 0.9.1"]}
     mine = _saved(tmp_path, data)
     # Without a subject, the interval is the widest.
-    widest = interval(0.01, mine, level=0.8)
-    assert widest is not None
+    widest = present(interval(0.01, mine, level=0.8))
     assert (widest.low, widest.high) == pytest.approx((0.01 * math.exp(-0.6), 0.01 * math.exp(0.6)))
-    wider = interval(0.01, mine, level=0.9)
-    assert wider is not None
+    wider = present(interval(0.01, mine, level=0.9))
     assert wider.high > widest.high
     assert interval(0.01, mine, "throughput") is None
     for change, kinds, factor in (
@@ -393,8 +390,7 @@ def test_intervals_come_from_the_errors_of_rows_left_out(tmp_path: Path) -> None
     ):
         subject = measured_subject(replace(_rows()[0], **{"engine_version": "0.9.1"} | change))
         assert unlike(subject, mine) == kinds, change
-        likely = interval(1.0, mine, subjects=[subject])
-        assert likely is not None
+        likely = present(interval(1.0, mine, subjects=[subject]))
         assert math.log(likely.high) == pytest.approx(0.1 * factor), change
     # With several subjects, the one with the widest interval decides.
     several = [measured_subject(replace(_rows()[0], model=model)) for model in ("qwen3_8b", "llama_3_8b")]

@@ -97,9 +97,7 @@ SUSPECTED = [
 
 
 @pytest.mark.parametrize(("model", "chip", "weights", "cache"), SUSPECTED)
-def test_every_part_that_is_suspected_names_constants_that_can_be_fitted(
-    model: str, chip: str, weights: tuple[str, ...], cache: str
-) -> None:
+def test_suspected_parts_name_constants_of_fits(model: str, chip: str, weights: tuple[str, ...], cache: str) -> None:
     setup = Setup.of(model, chip)
     assert set(held_run.CONSTANTS) <= set(PARTS)
     for part in PARTS:
@@ -145,9 +143,7 @@ def test_a_closed_loop_is_held_to_its_point(command: Command, tmp_path: Path) ->
 
 
 @pytest.mark.rows
-def test_a_run_of_something_else_is_refused(
-    refused: Command, answer: Path, changes: dict[str, Any], message: str
-) -> None:
+def test_other_runs_are_refused(refused: Command, answer: Path, changes: dict[str, Any], message: str) -> None:
     outcome = refused("validate", _result(answer, **changes), "--against", answer)
     assert message in outcome.err.replace("\n", " ")
 

@@ -119,9 +119,7 @@ def test_the_window_counts_not_the_mean_since_the_start(command: Command, kept: 
     assert outcome.out.startswith("Compared with Llama 3.1 8B, 1 x NVIDIA H100 SXM5 80GB, tp1 (vllm)\nat ")
 
 
-def test_a_saved_answer_is_what_a_server_is_held_against(
-    command: Command, refused: Command, kept: Callable[..., list[str]]
-) -> None:
+def test_a_server_is_compared_with_a_result(command: Command, refused: Command, kept: Callable[..., list[str]]) -> None:
     assert (
         command("recommend", *LLAMA, *LENGTHS, "--no-speculation", "--request-rate", "4", "-o", "answer.json").code == 0
     )
@@ -136,9 +134,7 @@ def test_a_saved_answer_is_what_a_server_is_held_against(
     assert "pools that prefill and decode apart cannot be" in refused("watch", "pools.json", *scrapes).err
 
 
-def test_more_than_an_instance_would_carry_is_held_against_a_full_one(
-    command: Command, kept: Callable[..., list[str]]
-) -> None:
+def test_an_overload_is_compared_with_a_full_instance(command: Command, kept: Callable[..., list[str]]) -> None:
     scrapes = kept(page(0), page(100_000))
     outcome = command("watch", *LLAMA, *LENGTHS, *scrapes, "--every", "60s", "--json")
     numbers = {entry["measure"]: entry for entry in _lines(outcome.out)[0]["numbers"]}

@@ -12,11 +12,11 @@ from inference_econ.extras.sweeps.combinations import Combinations, check_work, 
 from inference_econ.extras.sweeps.scenario_kinds import SweepAsk
 from inference_econ.inputs import catalog
 from tests.extras.sweeps.studies import AXES, study
+from tests.reading import of
 
 
 def _combinations(axes: dict[str, Any] | None = None, /, **further: Any) -> Combinations:
-    ask = study(axes, **further).ask
-    assert isinstance(ask, SweepAsk)
+    ask = of(SweepAsk, study(axes, **further).ask)
     return combinations_of(ask)
 
 
