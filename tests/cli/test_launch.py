@@ -13,7 +13,7 @@ import pytest
 
 from inference_econ.extras.agents import simulation as agent_play
 from inference_econ.inputs.engine import launch_options as starting
-from tests.commands import Command, process
+from tests.commands import Command, process, stand_ins
 from tests.reading import tables
 
 LLAMA = ("llama_3_70b", "h100_sxm", "--weights", "fp8", "--request-rate", "5", "--tpot", "50 ms", "--ttft", "2 s")
@@ -43,15 +43,21 @@ def _answer(folder: Path, command: Command, engine: str, asked: Sequence[str] = 
     return path
 
 
+def _change(path: Path, where: Sequence[Any], change: dict[str, Any]) -> None:
+    """Change fields of one part of a saved result."""
+    record = json.loads(path.read_text())
+    part = reduce(lambda part, key: part[key], where, record)
+    part |= change
+    path.write_text(json.dumps(record))
+
+
 def _started(text: str, program: str, *words: str) -> list[str]:
     """Return the arguments that a script passes to a program, split as a shell splits them."""
     with tempfile.TemporaryDirectory() as folder:
-        script, stand_in = Path(folder, "launch.sh"), Path(folder, program.split()[0])
+        script = Path(folder, "launch.sh")
         script.write_text(text)
-        stand_in.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
-        stand_in.chmod(0o755)
-        path = f"{folder}:/usr/bin:/bin"
-        done = process("/bin/sh", script, *words, folder=Path(folder), env={"PATH": path})
+        path = stand_ins(Path(folder), {program.split()[0]: "printf '%s\\n' \"$@\""})
+        done = process("/bin/sh", script, *words, folder=Path(folder), env={"PATH": f"{path}:/usr/bin:/bin"})
         assert done.returncode == 0, done.stderr
     given = done.stdout.splitlines()
     assert given[: len(program.split()) - 1] == program.split()[1:]
@@ -125,9 +131,12 @@ def test_a_script_that_is_asked_for_nothing_says_what_it_can_do(script: str) -> 
     assert "serve [NUMBER [RANK LEADER]] | bench" in done.stderr
 
 
-def test_an_answer_and_the_same_options_start_the_same(answer: Path, command: Command) -> None:
-    saved, asked = (command("launch", *words, "--to", "vllm").out for words in ((answer,), PINNED))
-    assert _parsed(saved, "vllm") == _parsed(asked, "vllm")
+@pytest.mark.parametrize("version", [None, "0.11.0"])
+def test_an_answer_and_the_same_options_start_the_same(tmp_path: Path, command: Command, version: str | None) -> None:
+    engine, to = ("vllm", ()) if version is None else (f"vllm@{version}", ("--engine-version", version))
+    words = ((_answer(tmp_path, command, engine),), (*PINNED, "--engine", engine))
+    saved, asked = (command("launch", *each, "--to", "vllm", *to).out for each in words)
+    assert _parsed(saved, "vllm", version) == _parsed(asked, "vllm", version)
     assert _benchmark(saved) == _benchmark(asked)
 
 
@@ -250,17 +259,6 @@ def test_decode_instances_have_slots_that_keep_the_tpot(command: Command, tmp_pa
     assert int(writing[writing.index(option) + 1]) == slots < int(reading[reading.index(option) + 1])
 
 
-def test_an_answer_of_a_version_is_started_as_that_version_was_predicted(command: Command, tmp_path: Path) -> None:
-    path = tmp_path / "answer.json"
-    of_version = (*PINNED, "--engine", "vllm@0.11.0")
-    assert command("recommend", *of_version, "-o", path).code == 0
-    saved, asked = (
-        _parsed(command("launch", *words, "--to", "vllm", "--engine-version", "0.11.0").out, "vllm", "0.11.0")
-        for words in ((path,), of_version)
-    )
-    assert saved == asked
-
-
 @pytest.mark.parametrize(("engine", "version"), VERSIONS)
 @pytest.mark.rows
 def test_layouts_are_read_by_all(command: Command, tmp_path: Path, asked: list[str], engine: str, version: str) -> None:
@@ -285,19 +283,6 @@ def test_every_generator_offers_deviations_and_caching(command: Command, generat
     assert ("there are no cache hits" in text) == (generator == "guidellm")
 
 
-def _saved(path: Path, change: dict[str, Any]) -> Path:
-    """Write a result with a changed field."""
-    record = json.loads(path.read_text())
-    record["asked"] |= change
-    path.write_text(json.dumps(record))
-    return path
-
-
-@pytest.mark.rows
-def test_answers_of_others_are_refused(refused: Command, answer: Path, change: dict[str, Any], message: str) -> None:
-    assert message in refused("launch", _saved(answer, change), "--to", "vllm").err.replace("\n", " ")
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -315,15 +300,10 @@ def test_a_file_that_is_no_answer_is_refused(refused: Command, tmp_path: Path, t
 
 
 @pytest.mark.rows
-def test_an_answer_that_somebody_has_changed_is_refused(
+def test_an_answer_of_others_or_that_somebody_has_changed_is_refused(
     refused: Command, answer: Path, tmp_path: Path, where: Sequence[Any], change: dict[str, Any], message: str
 ) -> None:
-    record = json.loads(answer.read_text())
-    entry = record
-    for key in where:
-        entry = entry[key]
-    entry |= change
-    answer.write_text(json.dumps(record))
+    _change(answer, where, change)
     assert message in refused("launch", answer, "--to", "vllm", "-o", "launch.sh").err.replace("\n", " ")
     assert not (tmp_path / "launch.sh").exists()
 
@@ -331,10 +311,8 @@ def test_an_answer_that_somebody_has_changed_is_refused(
 def test_slots_that_no_engine_takes_are_refused(refused: Command, command: Command, tmp_path: Path) -> None:
     path = tmp_path / "answer.json"
     assert command(*SAVED_POOLS[0], "-o", path).code == 0
-    record = json.loads(path.read_text())
     for slots, said in ((0, "0 slots"), (2.5, "2.5 slots"), ("many", "'many' slots")):
-        record["choices"][0]["decode_slots"] = slots
-        path.write_text(json.dumps(record))
+        _change(path, ("choices", 0), {"decode_slots": slots})
         message = refused("launch", path, "--to", "sglang").warned
         assert f"not what recommend writes ({said})" in message
 
@@ -388,8 +366,6 @@ def test_a_fleet_of_agents_starts(tmp_path: Path, command: Command, monkeypatch:
 
 def test_agents_are_not_watched(tmp_path: Path, command: Command, refused: Command) -> None:
     answer = _answer(tmp_path, command, "vllm")
-    record = json.loads(answer.read_text())
-    record["asked"]["options"] |= {"agents": 30, "traffic": "coding_agent"}
-    answer.write_text(json.dumps(record))
+    _change(answer, ("asked", "options"), {"agents": 30, "traffic": "coding_agent"})
     said = refused("watch", answer, "--metrics", "http://127.0.0.1:1/metrics").err.replace("\n", " ")
     assert "results for agents cannot be watched" in said and "watch MODEL HARDWARE with the --isl" in said

@@ -12,17 +12,8 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from inference_econ._types import Array
-from inference_econ.extras.servers import coverage, joined
-from inference_econ.extras.servers.fit import (
-    _ALIKE,
-    BASE_GROUPS,
-    by_chance,
-    error_quantiles,
-    no_narrower,
-    own_share,
-    stretch,
-    without_misfits,
-)
+from inference_econ.extras.servers import coverage, fit, joined
+from inference_econ.extras.servers.fit import by_chance, error_quantiles, no_narrower, own_share, stretch
 from inference_econ.inputs import LEVELS, ErrorSpread, likely_ends
 from tests.reading import present
 
@@ -60,7 +51,7 @@ def test_few_groups_lie_between_their_errors_and_those_of_the_base() -> None:
     own = 0.25 * stretch(2)
     assert quantiles[LEVELS.index(0.9)] == pytest.approx(own ** (1.0 / 3.0) * 0.12816 ** (2.0 / 3.0), abs=1e-4)
     # A number of groups equal to the weight of the base has a share of one half.
-    assert own_share(int(BASE_GROUPS)) == 0.5
+    assert own_share(int(fit.BASE_GROUPS)) == 0.5
     assert own_share(60) > 0.9
 
 
@@ -137,7 +128,7 @@ def test_a_broken_run_moves_an_interval_by_its_rows_alone(seed: int, off: float,
     """With six broken rows among a hundred others, the interval covers 85% of the others, for any error of the six."""
     groups = _groups(np.random.default_rng(seed), 10, 10, 0.1, 0.1)
     broken = [*groups, [np.full(rows, off)]]
-    assert joined(without_misfits(broken)).size == 100
+    assert joined(fit.without_misfits(broken)).size == 100
     quantiles = present(error_quantiles(broken))
     others, reach = joined(groups), 0.4 * (100 + rows) / 100
     for level, side in ((0.1, 0.5 - reach), (0.9, 0.5 + reach)):
@@ -193,7 +184,7 @@ def test_few_groups_with_a_base_of_their_kind_hold_what_they_say(groups: int) ->
 def test_chance_leaves_nineteen_of_twenty_shares_of_rows_that_go_together(sizes: tuple[int, ...]) -> None:
     # The probability that a row of a run is covered is beta-distributed: mean 0.8, with the assumed correlation.
     chance = np.random.default_rng(3)
-    weight = 1.0 / _ALIKE - 1.0
+    weight = 1.0 / fit._ALIKE - 1.0
     held = [chance.binomial(size, chance.beta(0.8 * weight, 0.2 * weight, 4000)) for size in sizes]
     shares = np.sum(held, axis=0) / sum(sizes)
     low, high = by_chance(sizes)

@@ -15,17 +15,8 @@ from benchmarks import error_spreads
 from benchmarks.validation import bound, document, held_out
 from data.measurements.__main__ import TABLES
 from inference_econ.errors import InputError
-from inference_econ.extras.servers import (
-    CONSTANTS,
-    QUANTITIES,
-    InputRow,
-    Servers,
-    coverage,
-    joined,
-    measurements,
-    validation,
-)
-from inference_econ.extras.servers.fit import error_quantiles
+from inference_econ.extras.servers import CONSTANTS, QUANTITIES, InputRow, Servers, coverage, measurements, validation
+from inference_econ.extras.servers.fit import error_quantiles, joined
 from inference_econ.extras.servers.measurements import RecordedPool
 from inference_econ.extras.servers.pages.servers import error_tables, errors
 from inference_econ.extras.servers.prediction.predict import predict
