@@ -214,9 +214,7 @@ def test_the_band_moves_speed_and_cost_of_the_frontier() -> None:
 
 
 def test_a_combination_that_nobody_can_answer_says_why() -> None:
-    rows = [
-        replace(SERVER, id=str(requests), hardware="h100_sxm", concurrency=float(requests)) for requests in (1, 2, 4)
-    ]
+    rows = [replace(SERVER, id=str(n), hardware="h100_sxm", concurrency=float(n)) for n in (1, 2, 4)]
 
     def market(asked: Combination, assumptions: str | None, arrangement: Arrangement) -> list[Curves]:
         del arrangement

@@ -209,9 +209,7 @@ def test_answers_are_saved_as_files(page: Page, server: str) -> None:
     open_page(page, server)
     links = panel(page, "compare").get_by_role("list", name="Download").get_by_role("link")
 
-    replies = {
-        str(link.text_content()): page.request.get(server + str(link.get_attribute("href"))) for link in links.all()
-    }
+    replies = {str(it.text_content()): page.request.get(server + str(it.get_attribute("href"))) for it in links.all()}
 
     assert set(replies) == {"CSV", "JSON", "YAML", "SVG", "PNG", "Report"}
     assert all(reply.ok for reply in replies.values())

@@ -42,9 +42,7 @@ def test_yes_goes_on(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.rows
-def test_scenarios_that_need_too_much_are_refused(
-    refused: Command, tmp_path: Path, sampling: str, message: str
-) -> None:
+def test_scenarios_needing_too_much_are_refused(refused: Command, tmp_path: Path, sampling: str, message: str) -> None:
     settings = f"model: llama_3_8b, hardware: h100_sxm, decode_only: true, sampling: {{{sampling}}}"
     series = f"[{{label: a, settings: {{{settings}}}}}]"
     text = f"name: n\ndescription: d\nask:\n  kind: frontier\n  series: {series}\nsources: {{}}\n"

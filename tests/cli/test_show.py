@@ -76,9 +76,7 @@ def test_what_numbers_rest_on_is_said_when_it_is_asked_for(command: Command, tmp
     assert "profiles/vllm_hopper" in command(*SUBJECT, "--quiet", "--why").out
 
 
-def test_narrow_terminals_name_what_they_omit(
-    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_narrow_screens_name_what_they_omit(command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("COLUMNS", "66")
     subject = (*SUBJECT, "--decode-only")
     printed = command(*subject).out

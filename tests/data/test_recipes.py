@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,7 +97,7 @@ def test_the_only_recipe_tells_the_pools_of_a_row() -> None:
 
 
 @pytest.mark.rows
-def test_rows_without_a_recipe_stay_unknown(other: dict[str, object], pools: dict[str, dict[str, int | None]]) -> None:
+def test_rows_without_a_recipe_stay_unknown(other: dict[str, object], pools: dict[str, dict[str, Any]]) -> None:
     recorded = {role: RecordedPool(**pool) for role, pool in pools.items()}
     (row,) = _matched([_row(20.0, None, **other, **recorded)], RECIPE)
     assert (row.unknown, row.accelerators) == (NO_RECIPE, None)

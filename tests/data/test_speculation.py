@@ -83,9 +83,7 @@ def test_every_fact_names_models_chips_and_references_that_exist() -> None:
 def test_draft_lengths_follow_the_engine_the_chip_and_the_attention() -> None:
     facts = speculation_of_runs()
     asked = [("trtllm", "b200", False), ("trtllm", "b200", True), ("sglang", "b200", True), ("sglang", "mi355x", False)]
-    lengths = [
-        facts.draft_length("deepseek_v3", engine, chip, "MTP", attention_dp=apart) for engine, chip, apart in asked
-    ]
+    lengths = [facts.draft_length("deepseek_v3", engine, chip, "MTP", attention_dp=dp) for engine, chip, dp in asked]
     assert lengths == [3, 1, 2, 3]
     assert facts.draft_length("deepseek_v3", "vllm", "b200", "MTP", attention_dp=False) is None
     assert facts.draft_length("deepseek_v3", "trtllm", "b200", "EAGLE3", attention_dp=False) is None

@@ -23,9 +23,7 @@ WITHOUT_POSIX: str = tables(Path(__file__))["WITHOUT_POSIX"]
 
 
 def test_installed_files_have_names_that_every_system_accepts() -> None:
-    paths = [
-        path.relative_to(ROOT) for folder in FOLDERS for path in folder.rglob("*") if "__pycache__" not in path.parts
-    ]
+    paths = [it.relative_to(ROOT) for folder in FOLDERS for it in folder.rglob("*") if "__pycache__" not in it.parts]
     assert not [path for path in paths if FORBIDDEN.fullmatch(path.name) or len(path.as_posix()) > LONGEST]
     assert max(Counter(path.as_posix().lower() for path in paths).values()) == 1
 

@@ -36,7 +36,5 @@ def test_exponents_behind_choices() -> None:
     found = revealed_exponents(speeds, prices)
     for exponent in (0.1, 0.5, 0.9, 1.3, 2.0, 5.0):
         best = max(range(4), key=lambda index: speeds[index] ** exponent / prices[index])
-        assert [low <= exponent <= high for low, high in zip(*found, strict=True)] == [
-            index == best for index in range(4)
-        ]
+        assert [low <= exponent <= high for low, high in zip(*found, strict=True)] == [at == best for at in range(4)]
     assert found.high[2] < found.low[2]

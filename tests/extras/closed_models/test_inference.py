@@ -42,9 +42,7 @@ def kept_sources() -> dict[str, object]:
 @pytest.mark.parametrize("name", [family.model for family in USUAL.families.values()])
 def test_a_scale_of_one_is_the_identity_for_every_family(name: str) -> None:
     known = catalog.model(name)
-    experts = max(
-        (part.experts for block in known.blocks if (part := block.feed_forward).kind == "experts"), default=None
-    )
+    experts = max((it.experts for block in known.blocks if (it := block.feed_forward).kind == "experts"), default=None)
     assert sizes.sized(name, known.total_parameters, experts) == known
     assert ie.scaled(known, 1.0) == known
 

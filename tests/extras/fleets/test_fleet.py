@@ -69,9 +69,7 @@ def test_no_other_numbers_of_lots_cost_less(offered: Sequence[CapacityBlock]) ->
     start = CALM.startup_seconds / 3600.0
     best = np.inf
     for always, *counts in itertools.product(range(6), repeat=4):
-        serves = [
-            (always + count) * reserved.requests_per_second >= rate for count, rate in zip(counts, needed, strict=True)
-        ]
+        serves = [(always + n) * reserved.requests_per_second >= rate for n, rate in zip(counts, needed, strict=True)]
         starts = sum(max(count - before, 0) for count, before in zip(counts, [counts[-1], *counts[:-1]], strict=True))
         if all(serves):
             dollars = 3 * always * reserved.dollars_per_hour + (sum(counts) + start * starts) * hourly.dollars_per_hour

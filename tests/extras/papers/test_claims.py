@@ -26,7 +26,7 @@ from inference_econ.extras.papers.study_kinds import Implementation
 from inference_econ.inputs import FrontierAsk, Scenario, Settings, catalog
 from inference_econ.studies.scenario import run
 from inference_econ.studies.settings import frontier_of, shared_frontier
-from tests.reading import of, present, tables
+from tests.reading import of, tables
 
 SEEDS = ("study", "chapter", "note", "mla_notes", "kv_runahead", "per_megawatt")
 #: Sustained rates of the study's H100 in 8 bits: 70 % of 2e15 FLOP/s, 75 % of 3.3 TB/s.
@@ -201,8 +201,8 @@ def test_blackwell_continues_the_trend_at_each_cost_price_and_depth_of_pipelines
 
     def fastest(index: int, cost: float, **changes: Any) -> tuple[float, float]:
         """Return GPUs and speed of the fastest point of a series at a cost."""
-        settings = ask.series[index].settings.replace(**changes).over(ask.common)
-        point = present(shared_frontier(settings).fastest_at(cost))
+        point = shared_frontier(ask.series[index].settings.replace(**changes).over(ask.common)).fastest_at(cost)
+        assert point is not None
         return point.accelerators, point.tokens_per_second_per_user
 
     ratios = {}

@@ -96,9 +96,7 @@ def test_the_gap_to_measured_servers_is_the_product_of_its_parts() -> None:
     floor = 1500 * 80 * 2 * 8 * 128 * 2 / (0.75 * 3.35e12) * price / 3600 * 1e6
     assert floor < rows["+ KV cache of 1,500 tokens"][0] - rows["+ price on demand"][0] < 1.6 * floor
     servers = servers_like(setup, 1000, 1000)
-    best = max(
-        server.tokens_per_second_per_accelerator for server in servers if server.tokens_per_second_per_user >= 50
-    )
+    best = max(it.tokens_per_second_per_accelerator for it in servers if it.tokens_per_second_per_user >= 50)
     assert last[1] == pytest.approx(price / 3600 / best * 1e6)
 
 

@@ -217,9 +217,7 @@ def test_the_figure_shows_the_tables(result: Result, tmp_path: Path) -> None:
     seen = [line for line in result.charts[0].lines if line.points]
     assert [line.label for line in own] == ["CD", "fused", "CC", "A_CC", "A_CC_ME", "AM_CC_ME"]
     assert [line.beside for line in seen] == ["CD", "CC", "A_CC", "A_CC_ME", "AM_CC_ME"]
-    colours = {
-        line.label: drawn.get_color() for line, drawn in zip(result.charts[0].lines, places[0].lines, strict=False)
-    }
+    colours = {line.label: it.get_color() for line, it in zip(result.charts[0].lines, places[0].lines, strict=False)}
     assert all(colours[line.label] == colours[line.beside] for line in seen)
     for axes, chart in zip(places, result.charts, strict=True):
         assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")

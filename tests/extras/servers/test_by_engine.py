@@ -11,6 +11,7 @@ from inference_econ.extras.servers.pages import servers as by_engine
 from inference_econ.extras.servers.validation.servers import BY_NAME, interval_record, slices
 from inference_econ.inputs import catalog
 from inference_econ.records.texts import ENGINE_NAMES
+from tests.reading import present
 from tests.shipped import some_shipped_servers
 
 #: Predictions of all shipped servers take most of a minute.
@@ -36,7 +37,7 @@ def test_shares_inside_of_intervals_and_their_widths_by_engine_and_generation() 
     assert fitted["inside"] == sum(where.low <= value <= where.high for value, where in known) / len(known)
     assert fitted["width"] == statistics.median(where.high / where.low for _, where in known)
     # The profile of engine and chips states the left-out rows.
-    calibration = known(catalog.assumptions("profiles/vllm_hopper").calibration)
+    calibration = present(catalog.assumptions("profiles/vllm_hopper").calibration)
     spread = calibration.errors["traffic"]["tpot"]
     assert of_vllm["left out"] == {
         "rows": spread.own or spread.rows,

@@ -93,9 +93,7 @@ def spec(front: ServiceFrontier) -> Spec:
 def test_the_step_of_a_clicked_point_adds_up_to_its_time_per_token(front: ServiceFrontier, spec: Spec) -> None:
     (clicked,) = [param for param in spec["params"] if param["name"] == "clicked"]
     assert clicked["value"] == [{"n": front.preferred_index()}]
-    (whole,) = [
-        view for view in views(spec) if view.get("mark", {}).get("type") == "bar" and "whole" in str(view["transform"])
-    ]
+    (whole,) = [it for it in views(spec) if it.get("mark", {}).get("type") == "bar" and "whole" in str(it["transform"])]
     assert {"filter": {"param": "clicked", "empty": False}} in whole["transform"]
     rows = [row for row in rows_of(spec, whole) if row["style"] == "whole"]
     assert [row["end"] for row in rows] == pytest.approx(1e3 * front.tpot_seconds, rel=1e-5)
