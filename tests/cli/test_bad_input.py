@@ -15,8 +15,6 @@ from inference_econ.report import gallery
 from tests.commands import Command
 
 FRONTIER = ("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "4")
-STEPS = (*FRONTIER, "--decode-only")
-EXPLAIN = ("explain", "llama_3_70b", "h100_sxm", "--tp", "8")
 TRACES = Path(__file__).parents[1] / "fixtures" / "traces"
 #: Command lines (in addition to :data:`TRACES`), their messages (``...``: anything between), and exit codes.
 REFUSED = list(csv.DictReader(Path(__file__).with_name("refused.csv").read_text(encoding="utf-8").splitlines()))
@@ -52,29 +50,11 @@ def test_files_that_are_no_specification(refused: Command, tmp_path: Path, conte
     assert list(tmp_path.iterdir()) == [path]
 
 
-#: Arguments with a one-line error, and the error; N is a number of 5,000 digits.
-ARGUMENTS = {
-    "frontier llama_3_8b l40s --engine vllm@N": "'99999999999999999999.. (5000 characters)' is not an integer",
-    "frontier llama_3_8b l40s --set model.blocks.N.layers=1": "the list has 1 entry, counted from 0; got '9999",
-    "frontier llama_3_8b l40s --tp N": "(5000 characters)' is not a valid integer",
-    "frontier llama_3_8b l40s --tp \uff11": "'\uff11' is not a valid integer",
-    "frontier llama_3_8b l40s --token-budget 1_0": "'1_0' is not a valid integer",
-    "frontier llama_3_8b l40s --ttft \uff11\uff10\uff10": "is not a quantity",
-    "fleet llama_3_8b l40s --rates 1 --stock l40s=N": "(5000 characters)' is not an integer",
-    "frontier llama_3_8b l40s --rates NNNNN": "25,000 characters are too long; write at most 20,000",
-    "report 'explain n\udcff.yaml l40s' -o a.html": "contains U+DCFF, which is not printable",
-    "show \x1b]52;c": "'\\x1b]52;c' contains U+001B, which is not printable",
-    "\u202e": "contains U+202E, which is not printable",
-    "serve --host ..": "--host ..: no address of this machine",
-    f"serve --host {64 * 'a'}": "no address of this machine",
-    "watch llama_3_8b l40s --metrics http://127.0.0.1:9/\xe9": "no answer",
-    f"watch llama_3_8b l40s --metrics http://{64 * 'a'}:9/ --host {64 * 'a'}": "no answer",
-}
-
-
-@pytest.mark.parametrize(("words", "said"), ARGUMENTS.items(), ids=[ascii(words)[:60] for words in ARGUMENTS])
+@pytest.mark.rows
 def test_arguments_are_checked_where_commands_are_parsed(refused: Command, words: str, said: str) -> None:
-    assert said in refused(*(word.replace("N", 5000 * "9") for word in shlex.split(words))).err
+    """N is a number of 5,000 digits, and HALF the first half of a character."""
+    long = words.replace("HALF", "\udcff").replace("N", 5000 * "9")
+    assert said in refused(*shlex.split(long)).err
 
 
 # Files that cannot be written, and files that must not be touched
@@ -114,19 +94,11 @@ def test_impossible_folders_of_the_gallery(refused: Command, tmp_path: Path, mon
     assert "is a file" in refused("paper", "reproduce", "--folder", "file").err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        ([*FRONTIER, "--set", "hardware.hbm_bytes=0"], 2),
-        ([*STEPS, "--context", "1e9"], 1),
-        ([*EXPLAIN[:3], "--tp", "3"], 2),
-        (["paper", "run", "missing.yaml"], 2),
-    ],
-)
-def test_existing_files_survive_errors(refused: Command, tmp_path: Path, arguments: Sequence[str], code: int) -> None:
+@pytest.mark.rows
+def test_existing_files_survive_errors(refused: Command, tmp_path: Path, words: str, code: int) -> None:
     path = tmp_path / "precious.txt"
     path.write_text("precious", encoding="utf-8")
-    refused(*arguments, "-o", path, code=code)
+    refused(*words.split(), "-o", path, code=code)
     assert path.read_text(encoding="utf-8") == "precious"
     assert list(tmp_path.iterdir()) == [path]
 

@@ -144,21 +144,11 @@ def test_an_overload_is_compared_with_a_full_instance(command: Command, kept: Ca
     assert numbers["throughput"]["high"] < numbers["throughput"]["measured"]
 
 
-WINDOWS = {
-    "idle": (page(100), page(100), "no request was completed in 60 s"),
-    "restarted": (page(100), page(20), "went backwards: the engine was started again"),
-    "another": (
-        page(100),
-        page(200, engine="sglang"),
-        "another server answers: meta-llama/Llama-3.1-8B on vllm before",
-    ),
-    "lengths": (page(0), page(100, isl=500), "the run had 500 input tokens per request, and the answer is about 2000"),
-}
-
-
-@pytest.mark.parametrize("name", WINDOWS)
-def test_windows_that_cannot_be_compared_say_why(command: Command, kept: Callable[..., list[str]], name: str) -> None:
-    before, after, reason = WINDOWS[name]
+@pytest.mark.rows
+def test_windows_that_cannot_be_compared_say_why(
+    command: Command, kept: Callable[..., list[str]], pages: list[dict[str, Any]], reason: str
+) -> None:
+    before, after = (page(**one) for one in pages)
     outcome = command("watch", *LLAMA, *LENGTHS, *kept(before, after), "--every", "60s")
     assert outcome.code == 2
     assert f"not compared: {reason}" in outcome.out or f"not compared: prompt_tokens_total {reason}" in outcome.out
