@@ -28,7 +28,7 @@ from inference_econ.extras.servers.validation.servers import of_hardware
 from inference_econ.inputs import Traffic, catalog
 from tests import offered
 from tests.measured import small_server
-from tests.reading import csv_rows, present, write_csv
+from tests.reading import csv_rows, present, tables, write_csv
 
 ASKED = Combination("llama_3_8b", "h100_sxm", "fp8", 1000.0, 101.0)
 SERVER = small_server()
@@ -86,18 +86,9 @@ def test_closed_loops_complete_what_their_times_say() -> None:
 def test_servers_that_count() -> None:
     """Repeats, invalid runs, guessed speculation, other loads and explained errors are excluded."""
     usable = [replace(SERVER, id=str(requests), concurrency=float(requests)) for requests in (1, 2, 4)]
-    odd = [
-        replace(usable[0], id="again", dataset="other"),
-        replace(SERVER, spoilt="by a run", concurrency=8.0),
-        replace(SERVER, unknown="no workers", concurrency=9.0),
-        replace(SERVER, speculation="suspected", concurrency=10.0),
-        replace(SERVER, load="saturated", concurrency=None),
-        replace(SERVER, source="aiconfigurator x", concurrency=11.0),
-        replace(SERVER, tpot_seconds=None, concurrency=12.0),
-        replace(SERVER, ttft_seconds=None, concurrency=13.0),
-        *(replace(row, hardware="h200_sxm") for row in usable[:2]),
-    ]
-    assert combinations([*usable, *odd]) == {ASKED: usable}
+    odd = [replace(SERVER, **changes) for changes in tables(Path(__file__))["ODD"]]
+    too_few = [replace(row, hardware="h200_sxm") for row in usable[:2]]
+    assert combinations([*usable, replace(usable[0], id="again", dataset="other"), *odd, *too_few]) == {ASKED: usable}
 
 
 def test_every_best_server_is_compared_with_the_least_cost_at_its_speed() -> None:

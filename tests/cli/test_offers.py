@@ -12,18 +12,8 @@ import pytest
 from inference_econ.inputs import offers
 from tests.commands import Command, record
 
-_SMALL = (
-    "price",
-    "qwen3_32b",
-    "h100_sxm",
-    "--weights",
-    "fp8",
-    "--request-rate",
-    2,
-    "--instance-gpus",
-    1,
-    "--aggregated",
-)
+_ONE = ("--instance-gpus", 1, "--aggregated")
+_SMALL = ("price", "qwen3_32b", "h100_sxm", "--weights", "fp8", "--request-rate", 2, *_ONE)
 _MINE = "provider,model,hours,input,cached_input,output\nown,qwen3-32b,peak,2,0.2,4\nown,qwen3-32b,off-peak,1,0.1,2\n"
 
 

@@ -125,9 +125,7 @@ def test_a_sweep_most_of_whose_runs_busier_ones_outdo_is_spoilt(tmp_path: Path) 
     slow = row | {"isl": "4000", "silicon_tpot_ms": "61"}
     sweep = [slow | {"id": f"c{c}", "silicon_concurrency": c, "batch_size": c} for c in ("16", "32", "128")]
     fine = row | {"id": "fine", "isl": "4000", "silicon_tpot_ms": "59", "backend_version": "1.1.0"}
-    marked = {
-        run.id: run.spoilt for run in _read(tmp_path / "mine.csv", quick, *sweep, fine) if isinstance(run, Measurement)
-    }
+    marked = {it.id: it.spoilt for it in _read(tmp_path / "a.csv", quick, *sweep, fine) if isinstance(it, Measurement)}
     outdone = "3.0 times as slow as quick, which has no less to do on no more accelerators"
     assert marked["c32"] == outdone
     assert marked["c128"] == "2 of 3 runs of its sweep are 3 times as slow as others"

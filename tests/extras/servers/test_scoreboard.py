@@ -46,7 +46,9 @@ def test_refusals_are_counted_and_are_no_errors(rows: list[Measurement]) -> None
 
 
 def test_reasons_are_those_of_many_rows() -> None:
-    reasons = {reason_of(ValueError(f"no Key {{ tp: {tp} }} at /a/{tp}.parquet: h100 = {tp}.5")) for tp in (1, 2)}
+    reasons = {
+        reason_of(ValueError(f"missing for Key {{ tp: {tp} }} at /a/{tp}.parquet: h100 = {tp}.5")) for tp in (1, 2)
+    }
     assert reasons == {"ValueError: missing for Key h100"}
 
 
