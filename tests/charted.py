@@ -50,6 +50,11 @@ def views(spec: Spec) -> Iterator[dict[str, Any]]:
         yield dict(spec)
 
 
+def marked(spec: Spec, kind: str) -> list[dict[str, Any]]:
+    """Return the views of a kind of mark."""
+    return [view for view in views(spec) if view["mark"]["type"] == kind]
+
+
 def rows_of(spec: Spec, view: Spec) -> Sequence[dict[str, Any]]:
     """Return the data of a view."""
     data = view["data"]

@@ -6,8 +6,12 @@ import csv
 import importlib
 import io
 import json
-from collections.abc import Callable
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from inference_econ.requests import COMMANDS
@@ -33,6 +37,28 @@ class Outcome:
 
 
 Command = Callable[..., Outcome]
+
+
+def process(*words: str | Path, folder: Path | None = None, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a program in a folder and return its output as text."""
+    return subprocess.run(list(map(str, words)), cwd=folder, capture_output=True, text=True, check=False, **options)
+
+
+def python(*words: str | Path, folder: Path | None = None, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run Python, which is the one of the tests, with arguments."""
+    return process(sys.executable, *words, folder=folder, **options)
+
+
+def stand_ins(folder: Path, programs: Mapping[str, str], *tools: str) -> str:
+    """Write shell scripts in the place of programs into a folder, with links to tools, and return the folder."""
+    folder.mkdir(exist_ok=True)
+    for name, text in programs.items():
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+        (folder / name).chmod(0o755)
+    for tool in tools:
+        if not (folder / tool).exists():
+            (folder / tool).symlink_to(shutil.which(tool) or tool)
+    return str(folder)
 
 
 def parsers() -> dict[str, Any]:

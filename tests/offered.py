@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 from benchmarks.validation import costs
 from inference_econ.answers.deployments.serving_options import Arrangement
@@ -42,18 +43,9 @@ def offer_of(
     )
 
 
-def service_of(
-    model: str = "llama_3_8b",
-    isl: str = "1000",
-    osl: str = "200",
-    cached: float = 0.0,
-    pins: tuple[tuple[str, int], ...] = ONE_CHIP,
-    changes: tuple[str, ...] = (),
-    preset: str = "deployable",
-    engine: str | None = None,
-) -> Service:
-    """Return one layout as a service."""
-    return offer_of(model, isl, osl, cached, pins, changes, preset=preset, engine=engine).service(0)
+def service_of(*named: Any, pins: tuple[tuple[str, int], ...] = ONE_CHIP, **settings: Any) -> Service:
+    """Return one layout as a service, with the settings of :func:`offer_of`."""
+    return offer_of(*named, pins=pins, **settings).service(0)
 
 
 @cache

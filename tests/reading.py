@@ -1,21 +1,58 @@
-"""Readers of test data: rows of CSV text and of fixtures, and the numbers in plain data."""
+"""Readers and writers of test data: rows of CSV text and of fixtures, numbers in plain data, and values of a type."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import pytest
 import yaml
 
 from inference_econ.inputs import catalog
 
 FIXTURES = Path(__file__).parent / "fixtures"
 T = TypeVar("T")
+
+
+def present(value: T | None) -> T:
+    """Return a value that must not be None."""
+    assert value is not None
+    return value
+
+
+def of(kind: type[T], value: object) -> T:
+    """Return a value that must have a type."""
+    assert isinstance(value, kind), value
+    return value
+
+
+def only(kind: type[T], values: Iterable[object]) -> T:
+    """Return the only one of some values, which must have a type."""
+    (value,) = values
+    return of(kind, value)
+
+
+def has_fields(value: object, expected: Mapping[str, Any], digits: int = 12) -> bool:
+    """Return whether attributes of a value are as expected, fractions to some digits and tuples as lists."""
+    for name, wanted in expected.items():
+        found = getattr(value, name)
+        found = list(found) if isinstance(found, tuple) else found
+        assert found == (pytest.approx(wanted, rel=10**-digits) if isinstance(wanted, float) else wanted), name
+    return True
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, object]], columns: Iterable[str] = ()) -> Path:
+    """Write rows below a header, blank where a row has no cell, and return the path of the file."""
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, list(columns) or list(rows[0]), restval="")
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
 
 
 def csv_rows(text: str) -> list[dict[str, str]]:
@@ -65,9 +102,3 @@ def reader(kind: str) -> Callable[..., Any]:
     """Return the function of the catalog that reads a file of a kind."""
     read: Callable[..., Any] = getattr(catalog, kind.removesuffix("s") if kind != "assumptions" else kind)
     return read
-
-
-def present(value: T | None) -> T:
-    """Return a value that must not be None."""
-    assert value is not None
-    return value

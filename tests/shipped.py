@@ -12,3 +12,9 @@ from inference_econ.extras.servers.validation import servers
 def shipped_servers() -> Servers:
     """Return predictions under the assumptions of each row."""
     return servers.servers(list(validation.SERVERS))
+
+
+def some_shipped_servers() -> Servers:
+    """Return the predictions of one collection."""
+    rows = [row for row in shipped_servers().rows if row.dataset == "inferencemax_aggregated"]
+    return Servers("by hardware", tuple(rows), ())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import statistics
 from collections.abc import Sequence
@@ -15,14 +14,7 @@ import pytest
 from benchmarks.components.report import Report
 from benchmarks.validation import costs, document
 from benchmarks.validation.cost_tables import points_of
-from benchmarks.validation.costs import (
-    Combination,
-    CostPoint,
-    Curves,
-    combinations,
-    cost_score,
-    dollars_of,
-)
+from benchmarks.validation.costs import Combination, CostPoint, Curves, combinations, cost_score, dollars_of
 from benchmarks.validation.costs import stages as cost_stages
 from data.measurements.__main__ import TABLES
 from inference_econ.answers.deployments.serving_frontier import frontier
@@ -35,13 +27,11 @@ from inference_econ.extras.servers.prediction.predict import predict
 from inference_econ.extras.servers.validation.servers import of_hardware
 from inference_econ.inputs import Traffic, catalog
 from tests import offered
+from tests.measured import small_server
+from tests.reading import csv_rows, present, tables, write_csv
 
 ASKED = Combination("llama_3_8b", "h100_sxm", "fp8", 1000.0, 101.0)
-SERVER = Measurement(
-    id="a", dataset="mine", source="me", engine="vllm", engine_version="0.12", model="llama_3_8b", hardware="h100_sxm",
-    accelerators=1, tp=1, weights="fp8", isl=1000.0, osl=101.0, load="concurrency", concurrency=4.0,
-    ttft_seconds=0.1, tpot_seconds=0.01, speculation="none",
-)  # fmt: skip
+SERVER = small_server()
 #: Cost of one chip at one dollar per hour, in dollars per million output tokens [s].
 PER_TOKEN = 1e6 / 3600.0
 
@@ -96,18 +86,9 @@ def test_closed_loops_complete_what_their_times_say() -> None:
 def test_servers_that_count() -> None:
     """Repeats, invalid runs, guessed speculation, other loads and explained errors are excluded."""
     usable = [replace(SERVER, id=str(requests), concurrency=float(requests)) for requests in (1, 2, 4)]
-    odd = [
-        replace(usable[0], id="again", dataset="other"),
-        replace(SERVER, spoilt="by a run", concurrency=8.0),
-        replace(SERVER, unknown="no workers", concurrency=9.0),
-        replace(SERVER, speculation="suspected", concurrency=10.0),
-        replace(SERVER, load="saturated", concurrency=None),
-        replace(SERVER, source="aiconfigurator x", concurrency=11.0),
-        replace(SERVER, tpot_seconds=None, concurrency=12.0),
-        replace(SERVER, ttft_seconds=None, concurrency=13.0),
-        *(replace(row, hardware="h200_sxm") for row in usable[:2]),
-    ]
-    assert combinations([*usable, *odd]) == {ASKED: usable}
+    odd = [replace(SERVER, **changes) for changes in tables(Path(__file__))["ODD"]]
+    too_few = [replace(row, hardware="h200_sxm") for row in usable[:2]]
+    assert combinations([*usable, replace(usable[0], id="again", dataset="other"), *odd, *too_few]) == {ASKED: usable}
 
 
 def test_every_best_server_is_compared_with_the_least_cost_at_its_speed() -> None:
@@ -158,10 +139,9 @@ def test_what_an_error_is_made_of() -> None:
         for row, known in zip(rows, predicted, strict=True)
     ]
     points = _points(rows, _market(([1.0, 9e3], [900.0, 9.0], False), ([1.0, 9e3], [9e3, 90.0], True)))
-    for known in predicted:
-        point = points[known.measurement.id]
-        rate = known.output_tokens_per_second_per_accelerator
-        assert rate is not None
+    for expected in predicted:
+        point = points[expected.measurement.id]
+        rate = present(expected.output_tokens_per_second_per_accelerator)
         assert point.at_load == pytest.approx(PER_TOKEN / rate)
         # It has that speed with the requests that it had.
         assert point.at_speed == pytest.approx(point.at_load, rel=0.02)
@@ -190,8 +170,7 @@ def test_pools_are_compared_in_the_layout_of_theirs_that_decodes() -> None:
     )  # fmt: skip
     (point,) = costs._points(asked, [row], "profile", lambda *_: [curves])
     assert point.series == "disaggregated"
-    least = costs._least([alone], point.tokens_per_second)
-    assert least is not None
+    least = present(costs._least([alone], point.tokens_per_second))
     assert point.own == least.dollars
     assert point.own_engine is not None
     assert point.own_engine <= least.dollars
@@ -226,9 +205,7 @@ def test_the_band_moves_speed_and_cost_of_the_frontier() -> None:
 
 
 def test_a_combination_that_nobody_can_answer_says_why() -> None:
-    rows = [
-        replace(SERVER, id=str(requests), hardware="h100_sxm", concurrency=float(requests)) for requests in (1, 2, 4)
-    ]
+    rows = [replace(SERVER, id=str(n), hardware="h100_sxm", concurrency=float(n)) for n in (1, 2, 4)]
 
     def market(asked: Combination, assumptions: str | None, arrangement: Arrangement) -> list[Curves]:
         del arrangement
@@ -252,8 +229,7 @@ def test_the_market_of_default_answers_is_compared() -> None:
     setup = Setup.of(ASKED.model, ASKED.hardware, weights=ASKED.weights, price=1.0)
     front = frontier(setup, Traffic(isl=ASKED.isl, osl=ASKED.osl))
     for point in front.points([0, len(front) // 4, len(front) // 2]):
-        least = costs._least(curves, point.tokens_per_second_per_user * (1.0 - 1e-9))
-        assert least is not None
+        least = present(costs._least(curves, point.tokens_per_second_per_user * (1.0 - 1e-9)))
         # Between two batches something can be cheaper than at either.
         assert 0.9 < least.dollars / point.dollars_per_million_output_tokens < 1.0 + 1e-6
     alike = offered.curves_of(ASKED, "deployable", "aggregated")
@@ -271,17 +247,12 @@ COMBINATIONS = (
 def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write rows of a few combinations from serving_points.csv."""
     published, lines = (
-        list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+        csv_rows(path.read_text(encoding="utf-8"))
         for path in (TABLES["serving_points"], catalog.server_files()["serving_points"])
     )
     path = tmp_path_factory.mktemp("costs") / "few.csv"
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, lines[0])
-        writer.writeheader()
-        for line, its in zip(lines, published, strict=True):
-            if (its["model_path"], its["system"], its["isl"]) in COMBINATIONS:
-                writer.writerow(line)
-    return path
+    named = [(row["model_path"], row["system"], row["isl"]) for row in published]
+    return write_csv(path, [row for row, its in zip(lines, named, strict=True) if its in COMBINATIONS])
 
 
 @pytest.fixture(scope="module")

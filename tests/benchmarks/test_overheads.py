@@ -12,13 +12,10 @@ from benchmarks.validation.overheads import Overhead, overheads
 from inference_econ.extras.servers import InputRow, Measurement
 from inference_econ.extras.servers.prediction.predict import predict
 from inference_econ.inputs import Assumptions, catalog
+from tests.measured import measurement
 
 #: Llama 3 70B in FP8 on eight H200s.
-ONE = Measurement(
-    id="a", dataset="mine", source="", engine="vllm", engine_version="", model="llama_3_70b", hardware="h200_sxm",
-    accelerators=8, tp=8, dp=1, pp=1, ep=1, weights="fp8", isl=1000.0, osl=1000.0, load="concurrency", concurrency=4.0,
-    tpot_seconds=8e-3,
-)  # fmt: skip
+ONE = measurement(source="", engine_version="", dp=1, pp=1, ep=1, concurrency=4.0, tpot_seconds=8e-3)
 
 
 @cache

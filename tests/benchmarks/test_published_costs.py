@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
 import math
 
 from benchmarks.validation.published_costs import PAGE, TABLE, Score, page
 from inference_econ.inputs import catalog
+from tests.reading import csv_rows
 
 
 def _rows() -> list[dict[str, str]]:
-    with TABLE.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    return csv_rows(TABLE.read_text(encoding="utf-8"))
 
 
 def test_costs_have_known_names_and_a_place() -> None:

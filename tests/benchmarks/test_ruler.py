@@ -16,16 +16,13 @@ from benchmarks.validation.costs import Combination, CostPoint, Curves, cost_sco
 from data.levels.judged import deployment_of
 from inference_econ.answers.deployments.serving_options import Arrangement
 from inference_econ.errors import InputError
-from inference_econ.extras.servers import Measurement
 from inference_econ.inputs import catalog
 from tests import offered
+from tests.measured import small_server
+from tests.reading import present
 
 ASKED = Combination("llama_3_8b", "h100_sxm", "fp8", 1000.0, 101.0)
-SERVER = Measurement(
-    id="a", dataset="mine", source="me", engine="vllm", engine_version="0.12", model="llama_3_8b", hardware="h100_sxm",
-    accelerators=1, tp=1, weights="fp8", isl=1000.0, osl=101.0, load="concurrency", concurrency=4.0,
-    ttft_seconds=0.1, tpot_seconds=0.01, speculation="none",
-)  # fmt: skip
+SERVER = small_server()
 GROUPS = {
     ASKED: [
         replace(SERVER, id=f"{speed}", concurrency=400.0 / speed, tpot_seconds=1.0 / speed) for speed in (200, 100, 50)
@@ -95,8 +92,7 @@ def test_a_run_that_is_faster_than_an_emptier_one_is_an_outlier() -> None:
 
 
 def test_corrections_are_read_without_a_deployment(corrections: dict[str, Any]) -> None:
-    levels = catalog.assumptions("profiles/vllm_hopper").levels
-    assert levels is not None
+    levels = present(catalog.assumptions("profiles/vllm_hopper").levels)
     subject = levels.subjects[0]
     row = replace(SERVER, model=subject.model, hardware=subject.hardware)
     missing = r"a: no corrections without its deployment; run 'sh run.sh refit levels'"
@@ -105,8 +101,7 @@ def test_corrections_are_read_without_a_deployment(corrections: dict[str, Any]) 
     kept = {**json.loads(subject.model_dump_json(exclude_defaults=True)), "decode": 0.5}
     corrections[deployment_of(row)] = {"subjects": [kept]}
     with ruler.left_out(row):
-        inside = catalog.assumptions("profiles/vllm_hopper").levels
-        assert inside is not None
+        inside = present(catalog.assumptions("profiles/vllm_hopper").levels)
         assert inside.subjects[-1].decode == 0.5
         assert len(inside.subjects) == len(levels.subjects)
     assert catalog.assumptions("profiles/vllm_hopper").levels == levels

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.explorer import QUICK, address, command, commands, open_page, panel, settled, typed, wrong
-from tests.reading import tables
+from tests.reading import present, tables
 
 CHIPS = ("h100_sxm", "h200_sxm", "b200", "mi300x", "l40s", "a100_sxm_80")
 
@@ -115,8 +115,7 @@ def test_a_click_on_a_curve_chooses_its_deployment(page: Page, server: str) -> N
     open_page(page, server)
     before = page.locator("#chosen-said").text_content()
 
-    picture = panel(page, "compare").locator("figure svg").bounding_box()
-    assert picture is not None
+    picture = present(panel(page, "compare").locator("figure svg").bounding_box())
     page.mouse.click(picture["x"] + 0.2 * picture["width"], picture["y"] + 0.5 * picture["height"])
 
     expect(page.locator("#chosen-said")).not_to_have_text(str(before))
@@ -210,9 +209,7 @@ def test_answers_are_saved_as_files(page: Page, server: str) -> None:
     open_page(page, server)
     links = panel(page, "compare").get_by_role("list", name="Download").get_by_role("link")
 
-    replies = {
-        str(link.text_content()): page.request.get(server + str(link.get_attribute("href"))) for link in links.all()
-    }
+    replies = {str(it.text_content()): page.request.get(server + str(it.get_attribute("href"))) for it in links.all()}
 
     assert set(replies) == {"CSV", "JSON", "YAML", "SVG", "PNG", "Report"}
     assert all(reply.ok for reply in replies.values())

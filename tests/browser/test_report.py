@@ -15,6 +15,7 @@ from inference_econ.extras.web.document import Asked, write
 from inference_econ.report.pages import page as page_of
 from inference_econ.report.questions.price import PricePage
 from tests.browser.conftest import complaints_of
+from tests.reading import present
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page
@@ -141,8 +142,7 @@ def test_on_a_phone_and_in_the_dark(opened: Page, reader: dict[str, Any]) -> Non
     wide = opened.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
     assert wide[0] <= wide[1] == reader["viewport"]["width"]
     for drawing in opened.locator(".drawing svg").all():
-        box = drawing.bounding_box()
-        assert box is not None
+        box = present(drawing.bounding_box())
         assert box["x"] >= 0 and box["x"] + box["width"] <= wide[1]
     ground = opened.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (ground == "rgb(255, 255, 255)") is (reader is PHONE)

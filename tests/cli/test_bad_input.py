@@ -12,21 +12,16 @@ from pathlib import Path
 import pytest
 
 from inference_econ.extras.papers import gallery
-from inference_econ.inputs import catalog
 from tests.commands import Command
 
 FRONTIER = ("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "4")
-STEPS = (*FRONTIER, "--decode-only")
-EXPLAIN = ("explain", "llama_3_70b", "h100_sxm", "--tp", "8")
 TRACES = Path(__file__).parents[1] / "fixtures" / "traces"
 #: Command lines (in addition to :data:`TRACES`), their messages (``...``: anything between), and exit codes.
 REFUSED = list(csv.DictReader(Path(__file__).with_name("refused.csv").read_text(encoding="utf-8").splitlines()))
 
 
 @pytest.mark.parametrize("row", REFUSED, ids=[row["words"][:80] for row in REFUSED])
-def test_what_cannot_be_asked_is_refused_and_nothing_is_written(
-    refused: Command, tmp_path: Path, row: dict[str, str]
-) -> None:
+def test_wrong_commands_are_refused_and_write_nothing(refused: Command, tmp_path: Path, row: dict[str, str]) -> None:
     shutil.copytree(TRACES, tmp_path, dirs_exist_ok=True)
     files = sorted(tmp_path.iterdir())
     said = refused(*shlex.split(row["words"]), code=int(row["code"])).warned
@@ -55,37 +50,11 @@ def test_files_that_are_no_specification(refused: Command, tmp_path: Path, conte
     assert list(tmp_path.iterdir()) == [path]
 
 
-#: Arguments with a one-line error, and the error; N is a number of 5,000 digits.
-ARGUMENTS = {
-    "frontier llama_3_8b l40s --engine vllm@N": "'99999999999999999999.. (5000 characters)' is not an integer",
-    "frontier llama_3_8b l40s --set model.blocks.N.layers=1": "the list has 1 entry, counted from 0; got '9999",
-    "frontier llama_3_8b l40s --tp N": "(5000 characters)' is not a valid integer",
-    "frontier llama_3_8b l40s --tp \uff11": "'\uff11' is not a valid integer",
-    "frontier llama_3_8b l40s --token-budget 1_0": "'1_0' is not a valid integer",
-    "frontier llama_3_8b l40s --ttft \uff11\uff10\uff10": "is not a quantity",
-    "fleet llama_3_8b l40s --rates 1 --stock l40s=N": "(5000 characters)' is not an integer",
-    "frontier llama_3_8b l40s --rates NNNNN": "25,000 characters are too long; write at most 20,000",
-    "report 'explain n\udcff.yaml l40s' -o a.html": "contains U+DCFF, which is not printable",
-    "show \x1b]52;c": "'\\x1b]52;c' contains U+001B, which is not printable",
-    "\u202e": "contains U+202E, which is not printable",
-    "serve --host ..": "--host ..: no address of this machine",
-    f"serve --host {64 * 'a'}": "no address of this machine",
-    "watch llama_3_8b l40s --metrics http://127.0.0.1:9/\xe9": "no answer",
-    f"watch llama_3_8b l40s --metrics http://{64 * 'a'}:9/ --host {64 * 'a'}": "no answer",
-}
-
-
-@pytest.mark.parametrize(("words", "said"), ARGUMENTS.items(), ids=[ascii(words)[:60] for words in ARGUMENTS])
+@pytest.mark.rows
 def test_arguments_are_checked_where_commands_are_parsed(refused: Command, words: str, said: str) -> None:
-    assert said in refused(*(word.replace("N", 5000 * "9") for word in shlex.split(words))).err
-
-
-def test_a_model_where_hardware_is_needed(refused: Command) -> None:
-    path = str(catalog.folder("models") / "llama_3_8b.yaml")
-    outcome = refused("frontier", "llama_3_8b", path)
-    assert re.search(
-        r"llama_3_8b\.yaml:1: another kind of file is needed .* allowed: dense_flops_per_second", outcome.err
-    )
+    """N is a number of 5,000 digits, and HALF the first half of a character."""
+    long = words.replace("HALF", "\udcff").replace("N", 5000 * "9")
+    assert said in refused(*shlex.split(long)).err
 
 
 # Files that cannot be written, and files that must not be touched
@@ -105,25 +74,18 @@ def test_unwritable_output(refused: Command, tmp_path: Path, arguments: Sequence
     assert [path.name for path in tmp_path.iterdir()] == [f"folder{suffix}"]
 
 
-@pytest.mark.parametrize("arguments", [FRONTIER, ("paper", "run", "paper/table_1")], ids=["frontier", "run"])
-def test_unwritable_pictures(refused: Command, tmp_path: Path, arguments: Sequence[str]) -> None:
-    outcome = refused(*arguments, "--plot", "missing/a.svg", "-o", "a.txt")
-    assert outcome.err == "Error: missing/a.svg: cannot be written: No such file or directory\n"
-    assert list(tmp_path.iterdir()) == []
-
-
+@pytest.mark.parametrize(("picture", "result"), [("missing/a.svg", "a.txt"), ("a.svg", "missing/a.csv")])
 @pytest.mark.parametrize("arguments", [FRONTIER, ("paper", "run", "paper/table_1"), ("validate", "poisson_load_a100")])
-def test_no_picture_of_a_result_that_cannot_be_written(
-    refused: Command, tmp_path: Path, arguments: Sequence[str]
+def test_a_result_and_its_picture_are_both_written_or_neither(
+    refused: Command, tmp_path: Path, arguments: Sequence[str], picture: str, result: str
 ) -> None:
-    outcome = refused(*arguments, "--plot", "a.svg", "-o", "missing/a.csv")
-    assert outcome.err == "Error: missing/a.csv: cannot be written: No such file or directory\n"
+    outcome = refused(*arguments, "--plot", picture, "-o", result)
+    name = picture if "missing" in picture else result
+    assert outcome.err == f"Error: {name}: cannot be written: No such file or directory\n"
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_impossible_folder_for_the_gallery(
-    refused: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_impossible_folders_of_the_gallery(refused: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gallery, "scenario_names", lambda: ["paper/table_1"])
     (tmp_path / "file").write_text("", encoding="utf-8")
     for folder in ("file/below", "/dev/null/x"):
@@ -132,21 +94,11 @@ def test_an_impossible_folder_for_the_gallery(
     assert "is a file" in refused("paper", "reproduce", "--folder", "file").err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        ([*FRONTIER, "--set", "hardware.hbm_bytes=0"], 2),
-        ([*STEPS, "--context", "1e9"], 1),
-        ([*EXPLAIN[:3], "--tp", "3"], 2),
-        (["paper", "run", "missing.yaml"], 2),
-    ],
-)
-def test_an_existing_file_survives_an_error(
-    refused: Command, tmp_path: Path, arguments: Sequence[str], code: int
-) -> None:
+@pytest.mark.rows
+def test_existing_files_survive_errors(refused: Command, tmp_path: Path, words: str, code: int) -> None:
     path = tmp_path / "precious.txt"
     path.write_text("precious", encoding="utf-8")
-    refused(*arguments, "-o", path, code=code)
+    refused(*words.split(), "-o", path, code=code)
     assert path.read_text(encoding="utf-8") == "precious"
     assert list(tmp_path.iterdir()) == [path]
 

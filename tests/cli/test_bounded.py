@@ -22,9 +22,7 @@ SPARSE_BYTES = 2_000_000_000
 
 
 @pytest.mark.rows
-def test_too_much_work_is_refused_with_what_makes_it_less(
-    refused: Command, seconds: int, arguments: list[str], message: str
-) -> None:
+def test_long_work_is_refused_with_advice(refused: Command, seconds: int, arguments: list[str], message: str) -> None:
     with ie.allow(seconds=seconds):  # the default is ten minutes; these errors come sooner
         outcome = refused(*(str(word).replace("FIXTURES", str(FIXTURES)) for word in arguments))
     assert message in outcome.err
@@ -44,9 +42,7 @@ def test_yes_goes_on(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.rows
-def test_a_scenario_asks_for_no_more_than_can_be_held(
-    refused: Command, tmp_path: Path, sampling: str, message: str
-) -> None:
+def test_scenarios_needing_too_much_are_refused(refused: Command, tmp_path: Path, sampling: str, message: str) -> None:
     settings = f"model: llama_3_8b, hardware: h100_sxm, decode_only: true, sampling: {{{sampling}}}"
     series = f"[{{label: a, settings: {{{settings}}}}}]"
     text = f"name: n\ndescription: d\nask:\n  kind: frontier\n  series: {series}\nsources: {{}}\n"
@@ -68,9 +64,7 @@ def _unread(folder: Path, kind: str) -> str:
 
 @pytest.mark.parametrize("kind", ["full", "zero", "pipe", "sparse"])
 @pytest.mark.rows
-def test_only_regular_files_of_a_sensible_size_are_read(
-    refused: Command, tmp_path: Path, arguments: list[str], kind: str
-) -> None:
+def test_only_small_regular_files_are_read(refused: Command, tmp_path: Path, arguments: list[str], kind: str) -> None:
     path = _unread(tmp_path, kind)
     if kind != "sparse" and not Path(path).exists():
         pytest.skip(f"there is no {path}")

@@ -39,9 +39,7 @@ def test_commands_stand_under_headings_uncut(command: Command) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(PARSERS))
-def test_each_command_has_an_example_that_can_be_typed(
-    command: Command, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_command_has_an_example_that_parses(command: Command, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     text = _help(command, *name.split())
     _, _, end = text.rpartition("Example")
@@ -101,27 +99,28 @@ def test_options_under_headings_are_those_of_commands() -> None:
     assert set(listed) - {"help"} <= {param.name for each in PARSERS.values() for param in each.params}
 
 
+def _typed(monkeypatch: pytest.MonkeyPatch, line: str, word: int) -> None:
+    """Ask for the completion of a word of a command line."""
+    monkeypatch.setenv("_INFERENCE_ECON_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(word))
+
+
 @pytest.mark.rows
 def test_the_shell_completes_names(
     command: Command, monkeypatch: pytest.MonkeyPatch, words: list[str], start: str, expected: list[str]
 ) -> None:
-    monkeypatch.setenv("_INFERENCE_ECON_COMPLETE", "bash_complete")
-    monkeypatch.setenv("COMP_WORDS", shlex.join(["inference-econ", *words, start]))
-    monkeypatch.setenv("COMP_CWORD", str(len(words) + 1))
+    _typed(monkeypatch, shlex.join(["inference-econ", *words, start]), len(words) + 1)
     assert command().out.splitlines() == [f"plain,{name}" for name in expected]
 
 
 def test_what_is_no_name_is_completed_as_a_file(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("_INFERENCE_ECON_COMPLETE", "bash_complete")
-    monkeypatch.setenv("COMP_WORDS", "inference-econ show model ./my")
-    monkeypatch.setenv("COMP_CWORD", "3")
+    _typed(monkeypatch, "inference-econ show model ./my", 3)
     assert command().out == "file,./my\n"
 
 
 def test_a_word_that_is_not_utf_8_is_not_completed(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("_INFERENCE_ECON_COMPLETE", "bash_complete")
-    monkeypatch.setenv("COMP_WORDS", "inference-econ show model \udcff")
-    monkeypatch.setenv("COMP_CWORD", "3")
+    _typed(monkeypatch, "inference-econ show model \udcff", 3)
     outcome = command()
     # Click 8.4.0 replaces the byte; later versions fail to print it.
     assert outcome.out == "file,?\n" or (outcome.code, "Error: a text is not UTF-8 (" in outcome.err) == (2, True)
@@ -135,15 +134,8 @@ def test_other_shells_get_a_script_too(command: Command, monkeypatch: pytest.Mon
 
 def test_the_help_of_an_hour_names_the_usual_terms(command: Command) -> None:
     text, terms = _help(command, "gpu-cost"), catalog.ownership()
-    for name in (
-        "lifetime_years",
-        "utilisation",
-        "host_watts",
-        "pue",
-        "dollars_per_kwh",
-        "yearly_operations",
-        "cost_of_capital",
-    ):
+    names = "lifetime_years utilisation host_watts pue dollars_per_kwh yearly_operations cost_of_capital"
+    for name in names.split():
         assert f"[default: {getattr(terms, name):g}]" in text
 
 

@@ -50,17 +50,6 @@ def test_refusal_is_one_message_and_leaves_no_file(command: Command, tmp_path: P
     assert not target.exists()
 
 
-def test_bad_targets(command: Command, tmp_path: Path) -> None:
-    result = command("import", GPT_OSS, "-o", str(tmp_path / "nowhere" / "x.yaml"))
-    assert (result.code, "cannot be written" in result.err) == (2, True)
-
-
-def test_every_model_argument_takes_a_configuration(command: Command) -> None:
-    result = command("show", "model", GPT_OSS, "--format", "json")
-    assert json.loads(result.out)["total_parameters"] == 20_914_757_184
-    assert command("show", "model", str(FOLDER)).code == 2
-
-
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Create an empty Hugging Face cache and set its environment variables."""
@@ -97,9 +86,7 @@ def test_a_damaged_revision_in_the_cache_is_rejected(refused: Command, cache: Pa
     assert "has no config.json of a model with that id" in refused("import", "openai/gpt-oss-20b").err
 
 
-def test_the_cache_may_be_named_itself(
-    command: Command, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_cache_can_be_named(command: Command, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = _download(tmp_path / "elsewhere", "abc123", Path(GPT_OSS).read_text(encoding="utf-8"))
     assert command("import", "openai/gpt-oss-20b").code == 2
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "elsewhere"))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from functools import reduce
@@ -15,7 +13,8 @@ import pytest
 
 from inference_econ.extras.agents import simulation as agent_play
 from inference_econ.inputs.engine import launch_options as starting
-from tests.commands import Command
+from tests.commands import Command, process, stand_ins
+from tests.reading import tables
 
 LLAMA = ("llama_3_70b", "h100_sxm", "--weights", "fp8", "--request-rate", "5", "--tpot", "50 ms", "--ttft", "2 s")
 PINNED = (*LLAMA, "--tp", "2", "--dp", "1", "--pp", "1")
@@ -44,17 +43,22 @@ def _answer(folder: Path, command: Command, engine: str, asked: Sequence[str] = 
     return path
 
 
+def _change(path: Path, where: Sequence[Any], change: dict[str, Any]) -> None:
+    """Change fields of one part of a saved result."""
+    record = json.loads(path.read_text())
+    part = reduce(lambda part, key: part[key], where, record)
+    part |= change
+    path.write_text(json.dumps(record))
+
+
 def _started(text: str, program: str, *words: str) -> list[str]:
     """Return the arguments that a script passes to a program, split as a shell splits them."""
     with tempfile.TemporaryDirectory() as folder:
-        script, stand_in = Path(folder, "launch.sh"), Path(folder, program.split()[0])
+        script = Path(folder, "launch.sh")
         script.write_text(text)
-        stand_in.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
-        stand_in.chmod(0o755)
-        path = f"{folder}:/usr/bin:/bin"
-        done = subprocess.run(
-            ["/bin/sh", str(script), *words], cwd=folder, env={"PATH": path}, capture_output=True, text=True, check=True
-        )
+        path = stand_ins(Path(folder), {program.split()[0]: "printf '%s\\n' \"$@\""})
+        done = process("/bin/sh", script, *words, folder=Path(folder), env={"PATH": f"{path}:/usr/bin:/bin"})
+        assert done.returncode == 0, done.stderr
     given = done.stdout.splitlines()
     assert given[: len(program.split()) - 1] == program.split()[1:]
     return given[len(program.split()) - 1 :]
@@ -122,21 +126,18 @@ def test_instances_of_a_machine_have_ports_and_accelerators_of_their_own(script:
 
 
 def test_a_script_that_is_asked_for_nothing_says_what_it_can_do(script: str) -> None:
-    done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, check=False)
+    done = process("/bin/sh", "-c", script)
     assert done.returncode == 2
     assert "serve [NUMBER [RANK LEADER]] | bench" in done.stderr
 
 
-def test_an_answer_and_the_same_options_start_the_same(answer: Path, command: Command) -> None:
-    saved, asked = (command("launch", *words, "--to", "vllm").out for words in ((answer,), PINNED))
-    assert _parsed(saved, "vllm") == _parsed(asked, "vllm")
+@pytest.mark.parametrize("version", [None, "0.11.0"])
+def test_an_answer_and_the_same_options_start_the_same(tmp_path: Path, command: Command, version: str | None) -> None:
+    engine, to = ("vllm", ()) if version is None else (f"vllm@{version}", ("--engine-version", version))
+    words = ((_answer(tmp_path, command, engine),), (*PINNED, "--engine", engine))
+    saved, asked = (command("launch", *each, "--to", "vllm", *to).out for each in words)
+    assert _parsed(saved, "vllm", version) == _parsed(asked, "vllm", version)
     assert _benchmark(saved) == _benchmark(asked)
-
-
-def test_what_the_scheduler_is_told_and_the_rent_count_without_a_file_too(command: Command) -> None:
-    told = ("--slots", "32", "--token-budget", "4096", "--rent", "node")
-    read = _parsed(command("launch", *PINNED, *told, "--to", "vllm").out, "vllm")
-    assert (read["--max-num-seqs"], read["--max-num-batched-tokens"]) == (32, 4096 + 32)
 
 
 def test_what_carries_the_most_traffic_can_be_started(command: Command, refused: Command, tmp_path: Path) -> None:
@@ -153,27 +154,8 @@ def test_what_carries_the_most_traffic_can_be_started(command: Command, refused:
     assert "--choice 3: there are 2" in refused("launch", path, "--to", "vllm", "--choice", "3").err
 
 
-def test_a_machine_is_the_node_that_is_rented(command: Command) -> None:
-    asked = ("llama_3_70b", "h100_nvl", "--request-rate", "1", "--tp", "4", "--dp", "1", "--pp", "1", "--to", "vllm")
-    words = _started(command("launch", *asked).out, "vllm serve", "serve", "0", "0", "leader")
-    assert words[words.index("--nnodes") + 1] == "2"
-    assert "--nnodes" not in _started(command("launch", *asked, "--gpus-per-node", "8").out, "vllm serve", "serve")
-
-
 def test_machines_without_the_fast_link_of_a_prediction_are_spoken_of(command: Command) -> None:
-    asked = (
-        "launch",
-        "llama_3_70b",
-        "h100_sxm",
-        "--weights",
-        "fp8",
-        "--request-rate",
-        "1",
-        "--tp",
-        "2",
-        "--to",
-        "vllm",
-    )
+    asked = ("launch", *LLAMA[:4], "--request-rate", "1", "--tp", "2", "--to", "vllm")
     said = "the prediction assumes fast links between 2 GPUs, but machines have 1 GPUs and no fast links between them"
     single = (*asked, "--gpus-per-node", "1")
     heard = [
@@ -192,9 +174,7 @@ GROUPS = (
 @pytest.mark.parametrize(
     ("engine", "version", "held"), [("sglang", "0.5.10", True), ("sglang", "0.5.3", False), ("trtllm", "1.1.0", True)]
 )
-def test_prompts_that_groups_hold_back_are_started_or_spoken_of(
-    command: Command, engine: str, version: str, held: bool
-) -> None:
+def test_delayed_prefill_is_started_or_spoken_of(command: Command, engine: str, version: str, held: bool) -> None:
     text = command("launch", *GROUPS, "--to", engine, "--engine-version", version).out
     words = _comments(text)
     assert _parsed(text, engine, version)
@@ -217,9 +197,7 @@ def test_a_closed_loop_of_a_frontier_is_offered_as_a_concurrency(tmp_path: Path,
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 @pytest.mark.parametrize(("rate", "drafts"), [("0.1", 5), ("60", None)])
-def test_the_draft_length_that_was_priced_is_started(
-    command: Command, tmp_path: Path, rate: str, drafts: int | None, engine: str
-) -> None:
+def test_scripts_draft_as_priced(command: Command, tmp_path: Path, rate: str, drafts: int | None, engine: str) -> None:
     """A single request gains from five draft tokens; a compute-bound batch gains from none."""
     path, pinned = tmp_path / "answer.json", ("--tp", "1", "--dp", "1", "--pp", "1", "--weights", "fp8")
     asked = ("llama_3_8b", "h100_sxm", *pinned, "--isl", "200", "--osl", "200", "--ngram", "--request-rate", rate)
@@ -252,9 +230,7 @@ SAVED_POOLS = [
 
 
 @pytest.mark.parametrize("asked", SAVED_POOLS, ids=lambda asked: asked[0])
-def test_pools_of_a_saved_answer_are_started_by_their_engine(
-    command: Command, refused: Command, tmp_path: Path, asked: Sequence[str]
-) -> None:
+def test_pools_start_on_their_engine(command: Command, refused: Command, tmp_path: Path, asked: Sequence[str]) -> None:
     path = tmp_path / "answer.json"
     assert command(*asked, "-o", path).code == 0
     text = command("launch", path, "--to", "sglang", "--choice", "1").out
@@ -268,9 +244,7 @@ def test_pools_of_a_saved_answer_are_started_by_their_engine(
 @pytest.mark.parametrize(
     ("to", "option"), [("vllm", "--max-num-seqs"), ("sglang", "--max-running-requests"), ("trtllm", "--max_batch_size")]
 )
-def test_decode_instances_are_started_with_the_slots_that_keep_the_tpot(
-    command: Command, tmp_path: Path, to: str, option: str
-) -> None:
+def test_decode_instances_have_slots_that_keep_the_tpot(command: Command, tmp_path: Path, to: str, option: str) -> None:
     """Decode instances get fewer slots than memory holds; prefill instances have no limit."""
     path = tmp_path / "answer.json"
     asked = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "1", "--disaggregated", "--any-group", "--engine", to)
@@ -285,46 +259,12 @@ def test_decode_instances_are_started_with_the_slots_that_keep_the_tpot(
     assert int(writing[writing.index(option) + 1]) == slots < int(reading[reading.index(option) + 1])
 
 
-def test_the_cache_and_the_drafts_of_a_recipe_are_started(command: Command, tmp_path: Path) -> None:
-    """TensorRT-LLM's recipes store DeepSeek-V3's cache in fp8 and speculate with MTP, without any option."""
-    path = tmp_path / "answer.json"
-    asked = ("deepseek_v3", "h200_sxm", "--request-rate", "1", "--tp", "8", "--dp", "1", "--ep", "4")
-    assert command("recommend", *asked, "--engine", "trtllm", "-o", path).code == 0
-    choice = json.loads(path.read_text())["choices"][0]
-    assert (choice["kv"], choice["speculation"]["method"]) == ("fp8", "mtp")
-    text = command("launch", path, "--to", "trtllm").out
-    assert "kv_cache_config: {dtype: fp8}" in text
-    drafts = len(choice["speculation"]["acceptance"])
-    assert f"speculative_config: {{decoding_type: MTP, num_nextn_predict_layers: {drafts}}}" in text
-
-
-def test_an_answer_of_a_version_is_started_as_that_version_was_predicted(command: Command, tmp_path: Path) -> None:
-    path = tmp_path / "answer.json"
-    of_version = (*PINNED, "--engine", "vllm@0.11.0")
-    assert command("recommend", *of_version, "-o", path).code == 0
-    saved, asked = (
-        _parsed(command("launch", *words, "--to", "vllm", "--engine-version", "0.11.0").out, "vllm", "0.11.0")
-        for words in ((path,), of_version)
-    )
-    assert saved == asked
-
-
 @pytest.mark.parametrize(("engine", "version"), VERSIONS)
 @pytest.mark.rows
-def test_layouts_and_formats_are_read_by_every_version(
-    command: Command, tmp_path: Path, asked: list[str], engine: str, version: str
-) -> None:
+def test_layouts_are_read_by_all(command: Command, tmp_path: Path, asked: list[str], engine: str, version: str) -> None:
     answer = _answer(tmp_path, command, engine, (*asked, "--aggregated", "--request-rate", "1"))
     text = command("launch", answer, "--to", engine, "--engine-version", version).out
     assert _parsed(text, engine, version)
-
-
-@pytest.mark.parametrize(("version", "option"), [("1.1.0", "--extra_llm_api_options"), ("1.3.0rc25", "--config")])
-def test_the_file_of_an_instance_is_named_as_the_version_does(command: Command, version: str, option: str) -> None:
-    asked = ("llama_3_8b", "h100_sxm", "--tp", "1", "--dp", "1", "--pp", "1", "--to", "trtllm")
-    text = command("launch", *asked, "--engine-version", version).out
-    words = _started(text, PROGRAMS["trtllm"], "serve")
-    assert words[words.index(option) + 1] == "engine.yaml"
 
 
 @pytest.mark.parametrize("generator", ["aiperf", "guidellm"])
@@ -334,29 +274,8 @@ def test_other_load_generators_read_their_commands(answer: Path, command: Comman
     assert starting.options(generator).parse(program, _started(text, program, "bench"))
 
 
-def test_lengths_that_vary_are_offered_as_far_as_the_generator_can(command: Command) -> None:
-    asked = (*PINNED, "--isl", "uniform:1600:2400", "--osl", "uniform:400:600", "--to", "vllm")
-    text = command("launch", *asked).out
-    assert float(_benchmark(text)["--random-range-ratio"]) == pytest.approx(0.2)
-    assert _parsed(text, "vllm")["--max-model-len"] == 3150
-    text = command("launch", *PINNED, "--isl", "lognormal:2000:0.5", "--to", "vllm").out
-    # As uniform as varied: half as wide as the square root of three times the deviation.
-    ratio = json.loads(_benchmark(text)["--random-range-ratio"])
-    assert ratio == {"input": pytest.approx(0.5 * 3**0.5, abs=1e-3), "output": 0.0}
-    assert "samples uniform lengths around each mean" in text
-    assert _parsed(text, "vllm")["--max-model-len"] > 4000
-
-
-def test_a_version_with_one_spread_for_both_gets_the_smaller_one(command: Command) -> None:
-    asked = (*PINNED, "--isl", "lognormal:2000:0.5", "--osl", "uniform:400:600", "--engine-version", "0.11.0")
-    words = _started(command("launch", *asked, "--to", "vllm").out, "vllm bench serve", "bench")
-    assert float(starting.options("vllm", "0.11.0").parse("vllm bench serve", words)["--random-range-ratio"]) == 0.2
-
-
 @pytest.mark.rows
-def test_deviations_and_cached_tokens_are_offered_by_every_generator(
-    command: Command, generator: str, told: Sequence[str]
-) -> None:
+def test_every_generator_offers_deviations_and_caching(command: Command, generator: str, told: Sequence[str]) -> None:
     asked = ("--isl", "lognormal:2000:0.5", "--osl", "uniform:400:600", "--cached", "500", "--bench", generator)
     text = command("launch", *PINNED, *asked, "--to", "vllm").out
     for part in told:
@@ -364,65 +283,29 @@ def test_deviations_and_cached_tokens_are_offered_by_every_generator(
     assert ("there are no cache hits" in text) == (generator == "guidellm")
 
 
-def _saved(path: Path, change: dict[str, Any]) -> Path:
-    """Write a result with a changed field."""
-    record = json.loads(path.read_text())
-    record["asked"] |= change
-    path.write_text(json.dumps(record))
-    return path
-
-
 @pytest.mark.rows
-def test_a_file_that_is_no_answer_of_this_release_is_refused(
-    refused: Command, answer: Path, change: dict[str, Any], message: str
-) -> None:
-    assert message in refused("launch", _saved(answer, change), "--to", "vllm").err.replace("\n", " ")
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("GPUs: 8", "not JSON, so not a saved result"),
-        (f'{{"a": {5000 * "9"}}}', "not a saved result, whose numbers have at most 17 digits"),
-        ("[1, 2]", "not a saved result with its query"),
-        ('{"a": ["\\u001b[2J"]}', "answer.json: a text contains U+001B, which is not printable"),
-    ],
-    ids=["words", "digits", "list", "escape"],
-)
 def test_a_file_that_is_no_answer_is_refused(refused: Command, tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "answer.json"
-    path.write_text(text)
+    path.write_text(text.replace("N", 5000 * "9"))
     assert message in refused("launch", path, "--to", "vllm").err
 
 
 @pytest.mark.rows
-def test_an_answer_that_somebody_has_changed_is_refused(
+def test_an_answer_of_others_or_that_somebody_has_changed_is_refused(
     refused: Command, answer: Path, tmp_path: Path, where: Sequence[Any], change: dict[str, Any], message: str
 ) -> None:
-    record = json.loads(answer.read_text())
-    entry = record
-    for key in where:
-        entry = entry[key]
-    entry |= change
-    answer.write_text(json.dumps(record))
+    _change(answer, where, change)
     assert message in refused("launch", answer, "--to", "vllm", "-o", "launch.sh").err.replace("\n", " ")
     assert not (tmp_path / "launch.sh").exists()
 
 
 def test_slots_that_no_engine_takes_are_refused(refused: Command, command: Command, tmp_path: Path) -> None:
     path = tmp_path / "answer.json"
-    asked = ("recommend", *POOLS, "--disaggregated", "--any-group", "--request-rate", "20", "--ttft", "500")
-    assert command(*asked, "-o", path).code == 0
-    record = json.loads(path.read_text())
+    assert command(*SAVED_POOLS[0], "-o", path).code == 0
     for slots, said in ((0, "0 slots"), (2.5, "2.5 slots"), ("many", "'many' slots")):
-        record["choices"][0]["decode_slots"] = slots
-        path.write_text(json.dumps(record))
+        _change(path, ("choices", 0), {"decode_slots": slots})
         message = refused("launch", path, "--to", "sglang").warned
         assert f"not what recommend writes ({said})" in message
-    del record["choices"][0]["decode_slots"]
-    path.write_text(json.dumps(record))
-    message = refused("launch", path, "--to", "sglang").warned
-    assert "not what recommend writes ('decode_slots' is missing)" in message
 
 
 @pytest.mark.parametrize("path", [("choices",), ("asked", "options", "hardware")])
@@ -441,36 +324,12 @@ def test_options_that_an_answer_has_settled_are_refused(refused: Command, answer
     assert "remove it, or run the command without the file" in message.replace("\n", " ")
 
 
-def test_a_choice_that_is_not_there_is_refused(refused: Command, command: Command, tmp_path: Path) -> None:
-    path = tmp_path / "front.json"
-    command("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "1", "-o", path)
-    assert "name one with --choice 1 to" in refused("launch", path, "--to", "vllm").err
-    assert "--choice 999: there are" in refused("launch", path, "--to", "vllm", "--choice", "999").err
-
-
-def test_a_frontier_of_decode_steps_starts_nothing(refused: Command, command: Command, tmp_path: Path) -> None:
-    path = tmp_path / "front.json"
-    command("frontier", "llama_3_8b", "h100_sxm", "--decode-only", "--max-instance-gpus", "1", "-o", path)
-    assert "a result for decode steps only cannot be started" in refused("launch", path, "--to", "vllm").err
-
-
-AGENTS = """name: helpers
-sessions:
-  shared_tokens: 500
-  steps: [{name: work, turns: 6, new_tokens: 200, answer_tokens: 60, pause: 1 s}]
-sources:
-  sessions: {ref: mine, where: made up, kind: assumed}
-"""
-
-
 @pytest.mark.parametrize("to", ["vllm", "sglang", "trtllm"])
-def test_a_fleet_of_agents_is_started(
-    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, to: str
-) -> None:
+def test_a_fleet_of_agents_starts(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, to: str) -> None:
     """The contexts grow to 500 + 6 x 260 tokens, while the mean turn has about 1,300."""
     monkeypatch.setattr(agent_play, "_LEAST", 300)
     monkeypatch.setattr(agent_play, "_MOST", 300)
-    (tmp_path / "helpers.yaml").write_text(AGENTS, encoding="utf-8")
+    (tmp_path / "helpers.yaml").write_text(tables(Path(__file__))["AGENTS"], encoding="utf-8")
     subject = ("llama_3_8b", "h100_sxm", "--tp", 1, "--dp", 1, "--pp", 1, "--slots", 8)
     asked = (*subject, "--traffic", "helpers.yaml", "--agents", 60, "--tier", "dram", "--no-speculation")
     assert command("recommend", *asked, "--engine", to, "-o", tmp_path / "plan.json").code == 0
@@ -498,37 +357,6 @@ def test_a_fleet_of_agents_is_started(
 
 def test_agents_are_not_watched(tmp_path: Path, command: Command, refused: Command) -> None:
     answer = _answer(tmp_path, command, "vllm")
-    record = json.loads(answer.read_text())
-    record["asked"]["options"] |= {"agents": 30, "traffic": "coding_agent"}
-    answer.write_text(json.dumps(record))
+    _change(answer, ("asked", "options"), {"agents": 30, "traffic": "coding_agent"})
     said = refused("watch", answer, "--metrics", "http://127.0.0.1:1/metrics").err.replace("\n", " ")
     assert "results for agents cannot be watched" in said and "watch MODEL HARDWARE with the --isl" in said
-
-
-def test_a_server_holds_the_longest_requests_that_its_model_is_made_for(command: Command) -> None:
-    asked = ("llama_3_8b", "h100_sxm", "--tp", 1, "--dp", 1, "--pp", 1, "--to", "vllm", "--request-rate", 0.1)
-    text = command("launch", *asked, "--osl", "lognormal:500:0.8").out
-    # The longest but one in a thousand: exp(z * sigma - sigma^2 / 2) times the mean, and 5 % more.
-    sigma = math.sqrt(math.log(1 + 0.8**2))
-    longest = 2000 + 500 * math.exp(3.0902 * sigma - sigma**2 / 2)
-    assert _parsed(text, "vllm")["--max-model-len"] == pytest.approx(1.05 * longest, abs=2)
-    assert "the server rejects requests of more than 5704 tokens, about one prompt or output in 1,000" in text
-    text = command("launch", *asked, "--isl", "lognormal:30000:1.5").out
-    assert _parsed(text, "vllm")["--max-model-len"] == 131072
-    said = _comments(text)
-    assert "the server rejects requests of more than 131072 tokens (the maximum of Llama 3.1 8B); some have 4" in said
-    for isl, longest in ((100, 264), (2000, 2205), (130_000, 131_072)):
-        read = _parsed(command("launch", *asked, "--isl", isl, "--osl", 100).out, "vllm")
-        assert read["--max-model-len"] == longest
-    text = command("launch", *asked, "--max-model-len", 2300).out
-    assert "the server rejects requests of more than 2300 tokens; some have 2500 or more" in text
-
-
-def test_an_answer_is_started_by_its_engine(tmp_path: Path, command: Command) -> None:
-    asked = ("recommend", "llama_3_8b", "h100_sxm", "--request-rate", 5, "--tp", 1, "--dp", 1, "--aggregated")
-    command(*asked, "--engine", "sglang", "-o", tmp_path / "answer.json")
-    assert "sglang.launch_server" in command("launch", tmp_path / "answer.json").out
-    command(*asked, "--any-layout", "-o", tmp_path / "any.json")
-    refused = command("launch", tmp_path / "any.json")
-    assert refused.code == 2
-    assert "any.json is of no engine; name one with --to" in refused.err

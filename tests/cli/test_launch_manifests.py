@@ -117,12 +117,6 @@ def test_chips_of_another_vendor_have_a_resource_and_an_image_of_their_own(comma
     assert (container["image"], container["resources"]["limits"]) == ("rocm/vllm:latest", {"amd.com/gpu": "1"})
 
 
-def test_the_benchmark_of_a_service_offers_the_whole_load(command: Command) -> None:
-    text = command("launch", *LLAMA, "--to", "vllm", "--as", "kubernetes").out
-    assert "--request-rate 5 " in text.replace("\\\n", "")
-    assert "--base-url http://vllm-llama-3-1-70b-instruct-fp8:8000" in text
-
-
 @pytest.mark.rows
 def test_instances_over_machines_are_leaders_with_workers(command: Command, engine: str, told: str) -> None:
     documents = _documents(command("launch", *WIDE, "--to", engine, "--as", "leaderworkerset").out)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.commands import Command
+from tests.commands import Command, process, stand_ins
 from tests.reading import tables
 
 POOLS: list[str] = tables(Path(__file__))["POOLS"]
@@ -32,24 +31,10 @@ def _written(command: Command, folder: Path, engine: str) -> tuple[Path, dict[st
 
 
 def _run(script: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    folder = script.parent / "bin"
-    folder.mkdir(exist_ok=True)
-    for program in ("vllm", "python3"):
-        (folder / program).write_text(f"#!/bin/sh\n{HEARD}\n", encoding="utf-8")
-        (folder / program).chmod(0o755)
-    (folder / "hostname").write_text("#!/bin/sh\necho 10.0.0.7 172.17.0.1\n", encoding="utf-8")
-    (folder / "hostname").chmod(0o755)
-    for tool in ("sh", "cat", "seq", "cut"):
-        if not (folder / tool).exists():
-            (folder / tool).symlink_to(shutil.which(tool) or tool)
-    return subprocess.run(
-        ["sh", script.name, *words],
-        cwd=script.parent,
-        env={"PATH": str(folder), "HOME": os.environ.get("HOME", ""), **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    programs = {"vllm": HEARD, "python3": HEARD, "hostname": "echo 10.0.0.7 172.17.0.1"}
+    path = stand_ins(script.parent / "bin", programs, "sh", "cat", "seq", "cut")
+    known = {"PATH": path, "HOME": os.environ.get("HOME", "")}
+    return process("sh", script.name, *words, folder=script.parent, env=known | environment)
 
 
 def _instances(script: Path, counts: dict[str, int]) -> Iterator[tuple[list[str], list[int], str]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 
 import pytest
@@ -32,46 +30,6 @@ def test_what_ifs_reach_all_series(command: Command, tmp_path: Path) -> None:
     assert all(after < before for before, after in zip(*speeds, strict=True))
     assert command("paper", "figure", "mine.yaml", *slow, "-o", "a.svg").code == 0
     assert "with hardware.hbm_bytes_per_second=1 TB/s" in (tmp_path / "a.svg").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("verb", ["run", "table"])
-def test_csv_and_markdown(command: Command, verb: str, tmp_path: Path) -> None:
-    asked = ("paper", verb, "paper/table_1")
-    text = command(*asked, "--format", "csv").out
-    assert list(csv.reader(io.StringIO(text)))[1] == ["Llama 3 8B", "966", "11"]
-    assert command(*asked, "--format", "markdown").out.splitlines()[2] == "| Llama 3 8B | 966 | 11 |"
-    outcome = command(*asked, "--format", "csv", "-o", "t.csv")
-    assert (outcome.code, outcome.out, outcome.err) == (0, "", "wrote t.csv\n")
-    assert (tmp_path / "t.csv").read_text(encoding="utf-8") == text
-
-
-def test_figure_writes_beside_the_user(command: Command, tmp_path: Path) -> None:
-    outcome = command("paper", "figure", "paper/figure_2")
-    assert (outcome.code, outcome.out, outcome.err) == (0, "", "wrote figure_2.svg\n")
-    outcome = command("paper", "figure", "paper/figure_2", "-o", "other.png", "--quiet")
-    assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
-    assert {path.name for path in tmp_path.iterdir()} == {"figure_2.svg", "other.png"}
-
-
-def test_curves_are_data(command: Command, tmp_path: Path) -> None:
-    assert command("paper", "figure", "paper/figure_2", "-o", "curves.csv").err == "wrote curves.csv\n"
-    assert (tmp_path / "curves.csv").read_text(encoding="utf-8") == command(
-        "paper", "run", "paper/figure_2", "--csv"
-    ).out
-    # Lines of charts, where tables are the result.
-    assert command("paper", "figure", "seeds/kv_runahead", "-o", "charts.csv").code == 0
-    (first, *_) = csv.DictReader(io.StringIO((tmp_path / "charts.csv").read_text(encoding="utf-8")))
-    assert [*first][:2] == ["chart", "series"]
-
-
-def test_a_users_scenario(command: Command, tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text(SCENARIO, encoding="utf-8")
-    outcome = command("paper", "run", "mine.yaml", "--plot", "mine.svg")
-    assert outcome.code == 0
-    assert "Mine: the point that maximises speed^3 / cost of each series" in outcome.out
-    assert "8 bits" in outcome.out
-    assert "8 bits" in (tmp_path / "mine.svg").read_text(encoding="utf-8")
-    assert command("paper", "figure", "mine.yaml").err == "wrote mine.svg\n"
 
 
 def test_a_result_without_curves_has_no_figure(refused: Command, tmp_path: Path) -> None:

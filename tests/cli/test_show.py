@@ -33,26 +33,6 @@ def test_a_terminal_size_of_5000_digits(command: Command, monkeypatch: pytest.Mo
     assert (shown.code, shown.out) == (0, plain)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "suffix", "form"),
-    [
-        (("explain", "llama_3_8b", "h100_sxm"), ".md", "markdown"),
-        *((SUBJECT, suffix, form) for suffix, form in ((".csv", "csv"), (".JSON", "json"), ("", "table"))),
-        (("paper", "table", "paper/table_1"), ".csv", "csv"),
-    ],
-)
-def test_the_name_of_the_file_decides_the_form(
-    command: Command, tmp_path: Path, arguments: tuple[object, ...], suffix: str, form: str
-) -> None:
-    assert command(*arguments, "-o", f"result{suffix}").err == f"wrote result{suffix}\n"
-    written = (tmp_path / f"result{suffix}").read_text(encoding="utf-8")
-    if form == "table":
-        assert command(*arguments, "-o", "b.txt").code == 0
-        assert written == (tmp_path / "b.txt").read_text(encoding="utf-8")
-    else:
-        assert written == command(*arguments, "--format", form).out
-
-
 @pytest.mark.parametrize("other", ["a.svg", "./a.svg", "b/../a.svg"])
 def test_a_result_and_its_picture_need_two_names(refused: Command, tmp_path: Path, other: str) -> None:
     (tmp_path / "b").mkdir()
@@ -61,22 +41,7 @@ def test_a_result_and_its_picture_need_two_names(refused: Command, tmp_path: Pat
     assert [path.name for path in tmp_path.iterdir()] == ["b"]
 
 
-def test_a_form_that_is_given_must_not_contradict_the_name(command: Command, refused: Command, tmp_path: Path) -> None:
-    for name in ("result.txt", "result"):
-        assert command(*SUBJECT, "--format", "json", "-o", name).code == 0
-        assert (tmp_path / name).read_text(encoding="utf-8") == command(*SUBJECT, "--format", "json").out
-    message = "result.csv: --format json contradicts .csv, which is csv; change one of them"
-    assert message in refused(*SUBJECT, "--format", "json", "-o", "result.csv").err
-    message = ": results are written as .csv, .json, .md and .txt (a table), not {}; end the name so"
-    assert "a.docx" + message.format(".docx") in refused(*SUBJECT, "-o", "a.docx").err
-    assert "a.xlsx" + message.format(".xlsx") in refused(*SUBJECT, "--csv", "-o", "a.xlsx").err
-    said = command("frontier", "--help").said
-    assert "[default: from the suffix of -o, else table]" in said
-
-
-def test_a_file_has_no_escape_codes_of_the_terminal(
-    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_have_no_escape_codes(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm-256color")
     assert "\x1b[" in command("explain", "llama_3_8b", "h100_sxm").out
@@ -111,9 +76,7 @@ def test_what_numbers_rest_on_is_said_when_it_is_asked_for(command: Command, tmp
     assert "profiles/vllm_hopper" in command(*SUBJECT, "--quiet", "--why").out
 
 
-def test_a_narrow_terminal_says_what_it_leaves_out(
-    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_narrow_screens_name_what_they_omit(command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("COLUMNS", "66")
     subject = (*SUBJECT, "--decode-only")
     printed = command(*subject).out
@@ -128,17 +91,6 @@ def test_without_a_terminal_lines_have_100_characters(command: Command, monkeypa
     monkeypatch.delenv("COLUMNS")
     lines = command("explain", "gpt_oss_120b", "h100_sxm", "--tp", 2, "--operators", "--why").out.splitlines()
     assert 90 < max(map(len, lines)) <= 100
-
-
-@pytest.mark.parametrize("short", ["json", "csv"])
-def test_short_forms(command: Command, refused: Command, short: str) -> None:
-    assert command(*SUBJECT, f"--{short}").out == command(*SUBJECT, "--format", short).out
-    other = {"json": "csv", "csv": "json"}[short]
-    assert "give only one of --json, --csv" in refused(*SUBJECT, "--json", "--csv").err
-    assert f"give only one of --{short}, --format {other}" in refused(*SUBJECT, f"--{short}", "--format", other).err
-    assert (
-        f"a.{other}: --format {short} contradicts .{other}" in refused(*SUBJECT, f"--{short}", "-o", f"a.{other}").err
-    )
 
 
 def _has_codes(command: Command) -> bool:

@@ -13,32 +13,18 @@ from typing import Any
 
 import pytest
 
-from tests.commands import Command
+from tests.commands import Command, python
+from tests.reading import tables
 
-#: Code of the installed script.
-SCRIPT = """\
-import importlib.metadata, sys
-sys.argv = ["inference-econ", *sys.argv[1:]]
-(entry,) = importlib.metadata.entry_points(group="console_scripts", name="inference-econ")
-start = entry.load()
-"""
-PLAIN = f"{SCRIPT}start()"
-#: Reports at the end the loaded libraries and our modules.
-TELLING = f"""{SCRIPT}
-try:
-    start()
-finally:
-    ours = {{name for name in sys.modules if name.startswith("inference_econ.")}}
-    print("LOADED", *sorted(ours | {{name.partition(".")[0] for name in sys.modules}}), file=sys.stderr)
-"""
+TABLES: dict[str, str] = tables(Path(__file__))
+#: Code of the installed script, and the same with a report of the loaded libraries and our modules at the end.
+PLAIN, TELLING = (TABLES["SCRIPT"] + TABLES[name] for name in ("PLAIN", "TELLING"))
 DRAWING = {"matplotlib", "altair", "vl_convert"}
 HEAVY = {"numpy", "scipy", "pandas", "pydantic", "yaml", "rich", "plotext", "bibtexparser", *DRAWING}
 
 
 def _process(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", TELLING, *arguments], capture_output=True, text=True, check=False, cwd=folder, timeout=60
-    )
+    return python("-c", TELLING, *arguments, folder=folder, timeout=60)
 
 
 @pytest.mark.rows
@@ -85,7 +71,8 @@ def test_answers_load_no_library_that_takes_longer_than_they_do(question: str, t
 
 def _python(code: str) -> list[str]:
     """Return the words that a program prints in its own process."""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = python("-c", code, timeout=60)
+    assert done.returncode == 0, done.stderr
     return done.stdout.split()
 
 
@@ -94,25 +81,11 @@ def test_the_package_itself_loads_nothing_heavy() -> None:
 
 
 def test_an_answer_that_becomes_data_needs_no_report() -> None:
-    code = (
-        "import sys, inference_econ as ie\n"
-        "setup = ie.Setup.of('llama_3_8b', 'h100_sxm')\n"
-        "requests = ie.Requests(isl=ie.Length.parse('1000'), osl=ie.Length.parse('200'))\n"
-        "layouts = ie.layouts(setup, requests, ie.Space(max_accelerators=1))\n"
-        "curve = ie.load(layouts, [1.0], simulate=False)\n"
-        "assert ie.hour_cost('h100_sxm').to_dict() and curve.to_dict() and len(curve.to_frame())\n"
-        "print(*{name for name in sys.modules if 'report' in name or 'studies' in name or 'calibration.' in name})"
-    )
-    assert _python(code) == []
+    assert _python(TABLES["DATA_ALONE"]) == []
 
 
 def test_descriptions_of_fields_are_not_read_where_nobody_asks_for_a_schema() -> None:
-    code = (
-        "from inference_econ.inputs import _spec, catalog\n"
-        "catalog.model('llama_3_8b'), catalog.hardware('h100_sxm'), catalog.assumptions('deployable')\n"
-        "print(_spec.descriptions.cache_info().misses)"
-    )
-    assert _python(code) == ["0"]
+    assert _python(TABLES["DESCRIPTIONS"]) == ["0"]
 
 
 def test_a_real_process_has_the_exit_code_of_what_does_not_fit(tmp_path: Path) -> None:
@@ -137,16 +110,10 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
 
 
 def test_characters_that_a_terminal_lacks_are_no_error(tmp_path: Path) -> None:
-    process = subprocess.run(
-        [sys.executable, "-c", PLAIN, "explain", "llama_3_8b", "h100_sxm"],
-        capture_output=True,
-        check=False,
-        cwd=tmp_path,
-        env={"PYTHONIOENCODING": "ascii", "PATH": ""},
-        timeout=60,
-    )
+    ascii_only = {"PYTHONIOENCODING": "ascii", "PATH": ""}
+    process = python("-c", PLAIN, "explain", "llama_3_8b", "h100_sxm", folder=tmp_path, env=ascii_only, timeout=60)
     assert process.returncode == 0, process.stderr
-    assert b"weight reads" in process.stdout
+    assert "weight reads" in process.stdout
 
 
 def test_an_interrupt_is_told_in_a_word(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,16 +166,10 @@ def test_a_bar_shows_while_work_lasts(command: Command, monkeypatch: pytest.Monk
     assert "GPT-4" in terminal.getvalue()  # the last series that was worked on
 
 
-def test_a_bar_waits_for_a_second_and_is_never_there_where_it_must_be_quiet(
-    command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bar_waits_for_a_second_and_is_absent_if_quiet(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = _terminal(monkeypatch)
     show = importlib.import_module("inference_econ_cli.show")
     for after, arguments in ((1e6, ()), (0.0, ("--quiet",))):
         monkeypatch.setattr(show, "_BAR_AFTER_SECONDS", after)
         assert command("paper", "table", "paper/table_1", *arguments).code == 0
         assert terminal.getvalue() == ""
-
-
-def test_the_command_and_the_package_have_one_version(command: Command) -> None:
-    assert command("--version").out.strip() == importlib.metadata.version("inference-econ")

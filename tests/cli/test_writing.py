@@ -8,17 +8,14 @@ import json
 import os
 import resource
 import shutil
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.commands import Command
+from tests.commands import Command, python
 
 EXPLAIN = ("explain", "llama_3_8b", "h100_sxm")
-LAUNCH = ("launch", "llama_3_8b", "h100_sxm", "--to", "vllm", "--max-instance-gpus", "1")
 START = "import inference_econ_cli.main as main; main.run()"
 
 
@@ -49,30 +46,14 @@ def test_names_that_differ_in_case_are_two_files(command: Command, tmp_path: Pat
     assert sorted(path.name for path in tmp_path.iterdir()) == ["A.svg", "a.svg"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "ending"),
-    [((*LAUNCH, "--as", "kubernetes"), ".yml"), (LAUNCH, ".sh"), (LAUNCH, ""), (("schema", "assumptions"), ".JSON")],
-)
-def test_what_the_name_says_is_written(command: Command, tmp_path: Path, arguments: Sequence[str], ending: str) -> None:
-    assert command(*arguments, "-o", f"a{ending}").code == 0
-    assert (tmp_path / f"a{ending}").read_text(encoding="utf-8") == command(*arguments).out
-
-
 def _few_addresses() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (50_000_000_000, 50_000_000_000))
 
 
 @pytest.mark.parametrize(("picture", "drawn"), [("a.svg", False), ("a.html", True)])
 def test_where_nothing_can_be_drawn_the_answer_is_written(tmp_path: Path, picture: str, drawn: bool) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-B", "-c", START, *EXPLAIN, "-o", "a.json", "--plot", picture],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        timeout=120,
-        preexec_fn=_few_addresses,
-    )
+    words = ("-B", "-c", START, *EXPLAIN, "-o", "a.json", "--plot", picture)
+    ran = python(*words, folder=tmp_path, timeout=120, preexec_fn=_few_addresses)
     assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))["asked"]["command"] == "explain"
     assert (tmp_path / picture).exists() is drawn
     refusal = "100 GB of addresses, not of memory, and this process may have 50 GB ('ulimit -v'); write .html, or raise"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,15 +15,10 @@ from data.measurements.matches import NO_RECIPE, SEVERAL_RECIPES, SPECULATION, w
 from data.measurements.recipes import COLUMNS, Recipe, read, recipes
 from inference_econ.errors import InputError
 from inference_econ.extras.servers.measurements import Days, Measurement, RecordedPool, Skipped, shipped
+from tests.measured import measurement
+from tests.reading import tables, write_csv
 
-CELLS = {
-    "model": "deepseek-ai/DeepSeek-R1-0528", "hardware": "h200_sxm", "engine": "trtllm", "version": "0.8.1.post1",
-    "precision": "fp8", "isl": "1024", "osl": "1024", "concurrencies": "128 256", "speculation": "MTP3",
-    "prefill_workers": "1", "prefill_tp": "1", "prefill_pp": "1", "prefill_attention_dp": "8", "prefill_ep": "8",
-    "prefill_slots": "64", "decode_workers": "4", "decode_tp": "8", "decode_pp": "1", "decode_attention_dp": "1",
-    "decode_ep": "8", "decode_slots": "", "prefill_step_tokens": "8192", "first": "2026-01-29", "last": "",
-    "source": "configs.yaml@0123456",
-}  # fmt: skip
+CELLS: dict[str, str] = tables(Path(__file__))["CELLS"]
 PLAIN = replace(recipes()[0], model="deepseek_v3", weights=None, hardware="h200_sxm", engine="trtllm", version="1.0")
 RECIPE = replace(
     PLAIN,
@@ -35,20 +30,16 @@ DRAFTED = replace(RECIPE, speculation="MTP3")
 
 
 def _file(path: Path, **changes: str) -> Path:
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, [*COLUMNS, *(name for name in changes if name not in COLUMNS)])
-        writer.writeheader()
-        writer.writerow(CELLS | changes)
-    return path
+    return write_csv(path, [CELLS | changes], [*COLUMNS, *(name for name in changes if name not in COLUMNS)])
 
 
 def _row(milliseconds: float, workers: tuple[int, int] | None = None, **changes: object) -> Measurement:
     """Return a row as the collection writes it: without attention-DP, with the expert parallelism of prefill."""
     first, second = workers or (None, None)
-    row = Measurement(
-        id=f"{milliseconds:g} ms", dataset="d", source="public InferenceX runs", engine="trtllm", engine_version="1.0",
-        model="deepseek_v3", hardware="h200_sxm", weights=None, isl=0.9 * 1024, osl=0.9 * 1024, load="concurrency",
-        concurrency=64.0, accelerators=None if workers is None else 8 * sum(workers),
+    row = measurement(
+        id=f"{milliseconds:g} ms", source="public InferenceX runs", engine="trtllm", engine_version="1.0",
+        model="deepseek_v3", weights=None, isl=0.9 * 1024, osl=0.9 * 1024, concurrency=64.0,
+        accelerators=None if workers is None else 8 * sum(workers), tp=None,
         prefill=RecordedPool(workers=first, tp=8, dp=1, pp=1, ep=8),
         decode=RecordedPool(workers=second, tp=8, dp=1, pp=1, ep=8),
         tpot_seconds=milliseconds * 1e-3,
@@ -105,18 +96,10 @@ def test_the_only_recipe_tells_the_pools_of_a_row() -> None:
     assert known.prefill == RECIPE.prefill
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"model": "gpt_oss_120b"}, {"hardware": "b200"}, {"engine": "sglang"}, {"engine_version": "2.0"},
-        {"weights": "nvfp4"}, {"isl": 0.9 * 8192}, {"concurrency": 63.0},
-        {"prefill": RecordedPool(workers=None, tp=4, dp=1, pp=1, ep=8)},
-        {"prefill": RecordedPool(workers=None, tp=8, dp=1, pp=1, ep=1)},
-        {"decode": RecordedPool(workers=None, tp=4, dp=1, pp=1, ep=8)},
-    ],
-)  # fmt: skip
-def test_rows_without_a_recipe_stay_unknown(other: dict[str, object]) -> None:
-    (row,) = _matched([_row(20.0, None, **other)], RECIPE)
+@pytest.mark.rows
+def test_rows_without_a_recipe_stay_unknown(other: dict[str, object], pools: dict[str, dict[str, Any]]) -> None:
+    recorded = {role: RecordedPool(**pool) for role, pool in pools.items()}
+    (row,) = _matched([_row(20.0, None, **other, **recorded)], RECIPE)
     assert (row.unknown, row.accelerators) == (NO_RECIPE, None)
 
 

@@ -14,15 +14,10 @@ from data.measurements.speculation import resolved
 from inference_econ.errors import SpecError
 from inference_econ.extras.servers import Measurement, measurements
 from inference_econ.inputs import _yaml, catalog
-from tests.reading import tables
+from tests.reading import only, tables
 
 #: DeepSeek-R1 on eight B200s, SGLang 0.5.9: 1,024 and 1,024 tokens, of which both kinds ran up to 64 requests.
-ROW: dict[str, Any] = {
-    "id": "a", "dataset": "mine", "source": "derived from public InferenceX runs", "engine": "sglang",
-    "engine_version": "0.5.9", "model": "deepseek_v3", "hardware": "b200", "accelerators": 8, "tp": 8, "dp": 1, "pp": 1,
-    "ep": 1, "weights": None, "isl": 0.9 * 1024, "osl": 0.9 * 1024, "load": "concurrency", "concurrency": 64.0,
-    "tpot_seconds": 0.02,
-}  # fmt: skip
+ROW: dict[str, Any] = tables(Path(__file__))["ROW"]
 
 
 @cache
@@ -35,40 +30,16 @@ def _named(*changes: dict[str, Any]) -> list[str]:
     return [row.speculation for row in rows if isinstance(row, Measurement)]
 
 
-def test_what_only_ran_with_speculation_has_its_draft_length() -> None:
-    assert _named({"concurrency": 128.0}) == ["MTP2"]
-    attention_apart = {"tp": 1, "dp": 8, "ep": 8, "engine": "trtllm", "engine_version": "1.2.0rc6.post3"}
-    assert _named(attention_apart | {"concurrency": 256.0}) == ["MTP1"]
-    assert _named({"engine": "trtllm", "engine_version": "1.2.0rc6.post3", "speculation": "MTP"}) == ["MTP3"]
-
-
-def test_where_only_the_method_is_recorded_the_scripts_say_how_far_ahead() -> None:
-    newer = {"engine_version": "0.5.12", "concurrency": 1.0}
-    assert _named(newer | {"speculation": "mtp"}, newer | {"speculation": "MTP", "hardware": "mi355x"}) == [
-        "MTP2",
-        "MTP3",
-    ]
-    apart = {"engine": "trtllm", "engine_version": "9.9", "speculation": "MTP", "tp": 1, "dp": 8, "ep": 8}
-    assert _named(apart) == ["MTP1"]
-    # Other sources have other scripts.
-    assert _named(apart | {"source": "a report"}) == ["MTP"]
-
-
-def test_of_two_the_faster_one_speculates() -> None:
-    assert _named({"speculation": "suspected"}, {"tpot_seconds": 0.03}) == ["MTP2", "unrecorded"]
+@pytest.mark.rows
+def test_speculation_of_runs(changes: list[dict[str, Any]], speculation: list[str]) -> None:
+    assert _named(*changes) == speculation
 
 
 def test_a_single_one_that_fits_both_is_not_known() -> None:
     assert _named({}, {"id": "again"}) == ["suspected", "suspected"]
-    (row,) = resolved([Measurement(**ROW)])
-    assert isinstance(row, Measurement)
+    row = only(Measurement, resolved([Measurement(**ROW)]))
     assert row.remarks == ("runs with MTP2 and without had this description",)
     assert row.tokens_per_round is None
-
-
-@pytest.mark.rows
-def test_what_fits_no_run_stays_as_it_is(change: dict[str, Any]) -> None:
-    assert _named(change) == [change.get("speculation", "unrecorded")]
 
 
 def test_tokens_of_a_round_are_those_of_prompts_like_the_row_s() -> None:
@@ -76,11 +47,9 @@ def test_tokens_of_a_round_are_those_of_prompts_like_the_row_s() -> None:
     rows = resolved([Measurement(**ROW | mine | change) for change in ({}, {"source": "a report"})])
     assert [row.tokens_per_round for row in rows if isinstance(row, Measurement)] == [2.30, 2.58]
     # The wait for ten rounds becomes the wait for their tokens.
-    (waiting,) = resolved([Measurement(**ROW | mine | {"wait_steps": 10.0})])
-    assert isinstance(waiting, Measurement)
+    waiting = only(Measurement, resolved([Measurement(**ROW | mine | {"wait_steps": 10.0})]))
     assert waiting.wait_steps == pytest.approx(23.0)
-    (unknown,) = resolved([Measurement(**ROW | {"speculation": "MTP7"})])
-    assert isinstance(unknown, Measurement)
+    unknown = only(Measurement, resolved([Measurement(**ROW | {"speculation": "MTP7"})]))
     assert (unknown.speculates, unknown.tokens_per_round) == (True, None)
 
 
@@ -114,9 +83,7 @@ def test_every_fact_names_models_chips_and_references_that_exist() -> None:
 def test_draft_lengths_follow_the_engine_the_chip_and_the_attention() -> None:
     facts = speculation_of_runs()
     asked = [("trtllm", "b200", False), ("trtllm", "b200", True), ("sglang", "b200", True), ("sglang", "mi355x", False)]
-    lengths = [
-        facts.draft_length("deepseek_v3", engine, chip, "MTP", attention_dp=apart) for engine, chip, apart in asked
-    ]
+    lengths = [facts.draft_length("deepseek_v3", engine, chip, "MTP", attention_dp=dp) for engine, chip, dp in asked]
     assert lengths == [3, 1, 2, 3]
     assert facts.draft_length("deepseek_v3", "vllm", "b200", "MTP", attention_dp=False) is None
     assert facts.draft_length("deepseek_v3", "trtllm", "b200", "EAGLE3", attention_dp=False) is None

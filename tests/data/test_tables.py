@@ -6,6 +6,7 @@ import csv
 import math
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from data.measurements.tables import collected
 from inference_econ.extras.servers.measurements import Measurement, Skipped, shipped
 from inference_econ.inputs import catalog
 from tests.extras.servers.measurements.test_measurements import LAYOUT, POINT, POINTS, SERVED, SERVING
+from tests.reading import has_fields, only, write_csv
 
 
 @pytest.mark.parametrize("name", sorted(TABLES))
@@ -33,13 +35,7 @@ def _shipped() -> tuple[Measurement | Skipped, ...]:
 
 
 def _collected(path: Path, header: str, cells: dict[str, str]) -> Measurement:
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, header.split(","))
-        writer.writeheader()
-        writer.writerow(cells)
-    (row,) = collected(path)
-    assert isinstance(row, Measurement), row
-    return row
+    return only(Measurement, collected(write_csv(path, [cells], header.split(","))))
 
 
 def _point(tmp_path: Path, **changes: str) -> Measurement:
@@ -57,39 +53,9 @@ def test_ids_are_those_of_the_files() -> None:
     assert next(row for row in _shipped() if row.dataset == "poisson_load_a100").id == "row 1"
 
 
-# Limits in notes.
-
-
-def test_limits_that_a_load_had_to_keep(tmp_path: Path) -> None:
-    notes = "Server; p99 TTFT<=2 s, TPOT<=200 ms; best of 2"
-    row = _point(tmp_path, batch_kind="mlperf_server", batch_or_concurrency="", notes=notes)
-    assert (row.ttft_limit_seconds, row.tpot_limit_seconds) == (2.0, 0.2)
-
-
-def test_lengths_and_limits_in_notes(tmp_path: Path) -> None:
-    assert _point(tmp_path, isl="", notes="mean input not in logs (a summary says 222)").isl == 222.0
-    row = _point(tmp_path, isl="4989", osl="", notes="isl field = average KV length")
-    assert row.context == row.mean_context == 4989.0
-    row = _point(tmp_path, batch_kind="poisson_rate", batch_or_concurrency="6.0 req/s", notes="max_concurrency 128")
-    assert (row.requests_per_second, row.concurrency) == (6.0, 128.0)
-
-
-def test_submissions_to_mlperf_with_the_engine_of_tensorrt_are_compiled(tmp_path: Path) -> None:
-    assert _point(tmp_path, engine="", source_id="mlperf_v4", notes="TensorRT 10.2.0, CUDA 12.4").compiled
-    assert not _point(tmp_path, engine="", source_id="a report", notes="TensorRT 10.2.0, CUDA 12.4").compiled
-
-
-# Facts of sources.
-
-
-def test_facts_of_sources(tmp_path: Path) -> None:
-    row = _point(tmp_path, source_id="llm_inference_bench", hardware="A100")
-    assert (row.hardware, row.eager, row.two_batch, row.spread) == ("a100_sxm_40", False, False, None)
-    row = _point(tmp_path, source_id="deepseek_production")
-    assert (row.two_batch, row.redundant_experts, row.even_routing) == (True, 32, False)
-    assert _point(tmp_path, source_id="deepseek_profile_data").even_routing
-    assert _point(tmp_path, source_id="splitwise_perfdb").eager
-    assert _point(tmp_path, source_id="dstack_r1").spread == 0.0
+@pytest.mark.rows
+def test_facts_of_notes_and_sources(tmp_path: Path, cells: dict[str, str], facts: dict[str, Any]) -> None:
+    assert has_fields(_point(tmp_path, **cells), facts)
 
 
 def test_facts_of_sources_name_what_the_catalogue_has() -> None:

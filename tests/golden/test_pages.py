@@ -16,6 +16,7 @@ import pytest
 
 from benchmarks import pages
 from inference_econ.report.page import Page, Table
+from inference_econ.report.schema import FieldsPage
 from tests.package.test_english import problems
 
 #: Widths in which tables must fit [characters].
@@ -49,11 +50,19 @@ def test_a_command_shows_its_golden_page(key: str) -> None:
     text, digests = pages.golden(answer)
     assert text == (pages.GOLDEN / "pages" / f"{key}.txt").read_text(encoding="utf-8")
     assert digests == DIGESTS[key]
+    _have_known_headings(answer)
     # The thousands of lines of all assumptions are shown once.
     if isinstance(answer, Page) and len(text) < MOST_CHARACTERS:
         _fit_and_break_no_word(answer)
         if DESCRIBED.match(pages.COMMANDS[key]):
             _have_short_notes_in_plain_english(answer)
+
+
+def _have_known_headings(answer: Page | str) -> None:
+    """Every heading of a page is in the glossary; an unknown one raises an error."""
+    blocks = [] if isinstance(answer, str) else answer.blocks()
+    for heading in {name for block in blocks if isinstance(block, Table) for name in block.columns if name}:
+        FieldsPage(heading)
 
 
 #: Longest page that is shown in several widths [characters].

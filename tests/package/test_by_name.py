@@ -6,8 +6,6 @@ import inspect
 import json
 import pydoc
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ import pytest
 import inference_econ as ie
 from benchmarks import signatures
 from inference_econ.requests import COMMANDS, by_name
+from tests.commands import python
 from tests.reading import tables
 
 ROOT = Path(__file__).parents[2]
@@ -81,14 +80,8 @@ def test_an_engine_that_is_started_is_written_in_the_form_that_is_wanted() -> No
 
 def test_a_bar_and_a_longer_wait_are_options() -> None:
     shares: list[float] = []
-    ie.recommend(
-        "llama_3_8b",
-        "h100",
-        request_rate=1,
-        max_instance_gpus=1,
-        yes=True,
-        progress=lambda share, *_: shares.append(share),
-    )
+    asked = {"request_rate": 1, "max_instance_gpus": 1, "yes": True}
+    ANY.recommend("llama_3_8b", "h100", **asked, progress=lambda share, *_: shares.append(share))
     assert shares
 
 
@@ -106,9 +99,7 @@ def test_types_are_those_of_the_tables() -> None:
 def test_type_checkers_see_what_is_wrong(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(tables(Path(__file__))["PROGRAM"], encoding="utf-8")
-    checked = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", str(program)], capture_output=True, text=True, check=False, cwd=ROOT
-    )
+    checked = python("-m", "mypy", "--strict", program, folder=ROOT)
     wrong = {int(line) for line in re.findall(r"program\.py:(\d+): error", checked.stdout)}
     lines = program.read_text(encoding="utf-8").splitlines()
     assert wrong == {number for number, line in enumerate(lines, 1) if line.endswith("# wrong")}, checked.stdout

@@ -17,8 +17,8 @@ import pytest
 import yaml
 
 from benchmarks import transcripts
-from tests.commands import parsers
-from tests.reading import tables
+from tests.commands import parsers, python
+from tests.reading import present, tables
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -77,8 +77,7 @@ def test_workflows_call_what_is_there() -> None:
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
     """Return the script of the action."""
-    spec = importlib.util.spec_from_file_location("compare_costs", SCRIPT)
-    assert spec is not None
+    spec = present(importlib.util.spec_from_file_location("compare_costs", SCRIPT))
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -90,17 +89,13 @@ def _compared(folder: Path, before: str, after: str) -> subprocess.CompletedProc
     (folder / "before.yaml").write_text(before)
     (folder / "after.yaml").write_text(after)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    return subprocess.run(
-        [sys.executable, SCRIPT, "before.yaml", "after.yaml"],
-        cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    return python(SCRIPT, "before.yaml", "after.yaml", folder=folder, env={**os.environ, "PATH": path})
 
 
 def test_a_change_is_shown_before_and_after(tmp_path: Path) -> None:
     line = "price llama_3_8b h100_sxm --tp 1 --price"
-    done = _compared(
-        tmp_path, f"chat: {line} 2\nsame: price x y\n", f"chat: {line} 3\nsame: price x y\nnew: price no|model <chip>\n"
-    )
+    after = f"chat: {line} 3\nsame: price x y\nnew: price no|model <chip>\n"
+    done = _compared(tmp_path, f"chat: {line} 2\nsame: price x y\n", after)
     assert done.returncode == 0, done.stderr
     rows = [line.split(" | ") for line in done.stdout.splitlines() if line.startswith("| chat")]
     assert [row[1] for row in rows] == ["before", "after", "change"]
@@ -129,6 +124,4 @@ def test_every_table_of_the_tests_is_run() -> None:
         if isinstance(found := tables(path), dict):
             source = path.with_suffix(".py").read_text(encoding="utf-8")
             assert source.count("@pytest.mark.rows\n") == sum(name.startswith("test_") for name in found), path
-            assert [name for name in found if f"\ndef {name}(" not in source and f'["{name}"]' not in source] == [], (
-                path
-            )
+            assert [name for name in found if f"\ndef {name}(" not in source and f'"{name}"' not in source] == [], path

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import inference_econ
+from tests.commands import python
+from tests.reading import tables
 
 PACKAGE = Path(inference_econ.__file__).parent
 ROOT = PACKAGE.parent
@@ -19,27 +19,11 @@ FORBIDDEN = re.compile(r'(con|prn|aux|nul|com\d|lpt\d)(\..*)?|.*[<>:"|?*\\].*|.*
 #: Longest path of Windows, less a long folder of packages [characters].
 LONGEST = 260 - 120
 #: Starts the program as on Windows: without modules, functions and signals of POSIX, and with its default encoding.
-WITHOUT_POSIX = """
-import os, signal, sys, warnings
-sys.modules.update(dict.fromkeys(("fcntl", "grp", "pwd", "resource", "termios", "tty")))
-for module, names in {
-    os: ("fork", "geteuid", "getuid", "killpg", "mkfifo", "sched_getaffinity", "O_NOFOLLOW", "O_NONBLOCK"),
-    signal: ("SIGALRM", "SIGHUP", "SIGKILL", "SIGPIPE", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGXFSZ"),
-}.items():
-    for name in names:
-        if hasattr(module, name):
-            delattr(module, name)
-warnings.filterwarnings("error", category=EncodingWarning, module="inference_econ")
-if __name__ == "__main__":
-    from inference_econ_cli.start import run
-    run()
-"""
+WITHOUT_POSIX: str = tables(Path(__file__))["WITHOUT_POSIX"]
 
 
 def test_installed_files_have_names_that_every_system_accepts() -> None:
-    paths = [
-        path.relative_to(ROOT) for folder in FOLDERS for path in folder.rglob("*") if "__pycache__" not in path.parts
-    ]
+    paths = [it.relative_to(ROOT) for folder in FOLDERS for it in folder.rglob("*") if "__pycache__" not in it.parts]
     assert not [path for path in paths if FORBIDDEN.fullmatch(path.name) or len(path.as_posix()) > LONGEST]
     assert max(Counter(path.as_posix().lower() for path in paths).values()) == 1
 
@@ -52,12 +36,7 @@ def test_stubs_that_are_read_at_run_time_are_ascii() -> None:
 def test_commands_need_nothing_of_posix(tmp_path: Path) -> None:
     (tmp_path / "start.py").write_text(WITHOUT_POSIX, encoding="utf-8")
     options = ("--max-instance-gpus", "1", "--tp", "1", "--engine", "vllm", "-o", "a.csv", "--plot", "a.svg")
-    outcome = subprocess.run(
-        [sys.executable, "-X", "warn_default_encoding", "start.py", "frontier", "llama_3_8b", "h100_sxm", *options],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    asked = ("start.py", "frontier", "llama_3_8b", "h100_sxm", *options)
+    outcome = python("-X", "warn_default_encoding", *asked, folder=tmp_path)
     assert outcome.returncode == 0, outcome.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"start.py", "a.csv", "a.svg"}

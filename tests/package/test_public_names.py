@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 import importlib
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import inference_econ as ie
+from tests.commands import python
 from tests.reading import tables
 
 STUB = Path(ie.__file__).with_suffix(".pyi")
@@ -35,14 +34,8 @@ def test_a_users_program_of_every_public_name_is_typed(tmp_path: Path) -> None:
     assert used == _public()
     program = tmp_path / "program.py"
     program.write_text(PROGRAM, encoding="utf-8")
-    checked = subprocess.run(
-        # Uses the cache of the check of all files, which has just read the imports.
-        [sys.executable, "-m", "mypy", "--strict", str(program)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).parents[2],
-    )
+    # Uses the cache of the check of all files, which has just read the imports.
+    checked = python("-m", "mypy", "--strict", program, folder=Path(__file__).parents[2])
     assert checked.returncode == 0, checked.stdout
 
 
@@ -54,13 +47,8 @@ def test_every_public_name_is_there_and_is_no_module(name: str) -> None:
 
 
 def test_functions_stay_functions_when_modules_of_their_names_are_imported() -> None:
-    for module in (
-        "answers.load",
-        "search.frontier",
-        "report.questions.frontier",
-        "answers.explain",
-        "answers.price",
-    ):
+    modules = "answers.load search.frontier report.questions.frontier answers.explain answers.price"
+    for module in modules.split():
         importlib.import_module(f"inference_econ.{module}")
     assert callable(ie.frontier)
     assert callable(ie.explain)

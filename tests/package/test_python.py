@@ -79,12 +79,6 @@ def test_it_tells_its_own_question_and_answers_it(answer: Shown) -> None:
     assert "".join(told.conclusion).endswith(".")
 
 
-def test_every_heading_of_its_tables_is_explained(answer: Shown) -> None:
-    for table in page_of(answer).tables():
-        for heading in filter(None, table.columns):
-            assert schema.FieldsPage(heading).tables()[0].rows, heading
-
-
 def _closed(kind: str) -> dict[str, object]:
     """Return the closed schema of a result.
 
@@ -235,38 +229,6 @@ def test_a_model_and_a_chip_are_a_question() -> None:
     assert {type(value) for value in degrees} == {int}
     assert ie.Traffic(3000, 800) == ie.Traffic(isl=3000, osl=800)
     assert ie.Requests(3000, osl="800") == ie.Requests(isl="3000", osl=800)
-
-
-#: A call without type checks.
-FRONTIER: Callable[..., Shown] = ie.frontier
-MARKET: Callable[..., object] = ie.candidates
-FITS: Callable[..., object] = ie.fits
-LOAD: Callable[..., object] = ie.load
-PRICED: Callable[..., object] = ie.price
-
-
-@pytest.mark.parametrize(
-    ("ask", "message"),
-    [
-        (lambda: FRONTIER(setup(), "h100_sxm"), "traffic: got 'h100_sxm'; give lengths after a setup"),
-        (lambda: FRONTIER("llama_3_8b", TRAFFIC), "frontier takes Setup and Traffic objects, or a model"),
-        (lambda: FRONTIER("llama_3_8b"), r"frontier needs hardware; write frontier\('llama_3_70b', 'h100_sxm'\)"),
-        (lambda: FRONTIER("llama_3_8b", "h100_sxm", TRAFFIC), "space: got Traffic.*; give layouts to search"),
-        (lambda: MARKET("llama_3_8b", "h100_sxm"), "setup: got 'llama_3_8b'; make one of a model and a chip"),
-        (lambda: FITS(MARKET, TRAFFIC), "setup: got <function"),
-        (lambda: MARKET(setup(), 2000), "traffic: got 2000; give lengths, for example Requests"),
-        (lambda: ie.layouts(setup(), ie.Traffic(context=2000)), "services need isl and osl"),
-        (lambda: LOAD(setup()), r"offers: got <Setup: .*; give the result of candidates"),
-        (lambda: PRICED(setup()), r"offers: got <Setup: .*; give the result of candidates"),
-        (lambda: PRICED([]), r"offers: got \[\]; give the result of candidates"),
-        (lambda: ie.Traffic(1, 2, 3), "Traffic takes isl and osl by position, got 3 values"),
-        (lambda: ie.explain(setup(), ie.Pins(tp=1)).launch(), "Explanation starts nothing; recommend, price, load and"),
-        (lambda: ie.frontier(setup(), TRAFFIC, SPACE).launch("nemo"), "--to nemo: what was chosen is served by"),
-    ],
-)
-def test_what_is_no_question_is_refused(ask: Callable[[], object], message: str) -> None:
-    with pytest.raises(ie.InputError, match=message):
-        ask()
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import process
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = (ROOT / "run.sh").read_text(encoding="utf-8")
 #: Commands, of which some have a name behind them.
@@ -18,7 +20,7 @@ _MENTION = re.compile(r"\bsh run\.sh ([a-z][a-z-]*)(?: ([a-z][a-z-]*))?")
 
 
 def _run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["sh", "run.sh", *words], cwd=ROOT, capture_output=True, text=True, check=False, timeout=20)
+    return process("sh", "run.sh", *words, folder=ROOT, timeout=20)
 
 
 def test_help_is_a_dozen_plain_lines() -> None:
@@ -30,20 +32,8 @@ def test_help_is_a_dozen_plain_lines() -> None:
     assert max(map(len, lines)) <= 110
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ((), "sh run.sh: a command is missing"),
-        (("fuzz",), "sh run.sh: unknown command 'fuzz'"),
-        (("refit",), "sh run.sh: refit needs a NAME: evidence kernels levels measurements power priors profiles "),
-        (("refit", "all"), "sh run.sh: refit has no 'all'; it has: evidence kernels levels "),
-        (("validate", "servers"), "sh run.sh: validate has no 'servers'; it has: agreement closed-loop "),
-        (("demo", "now"), "sh run.sh: demo takes no argument, got 'now'"),
-        (("validate", "--cases", "3"), "sh run.sh: validate takes no argument, got '--cases 3'"),
-        (("refit", "traffic"), "sh run.sh: refit traffic needs the FOLDER of its traces"),
-    ],
-)
-def test_a_wrong_command_is_answered_with_the_right_ones(words: tuple[str, ...], message: str) -> None:
+@pytest.mark.rows
+def test_a_wrong_command_is_answered_with_the_right_ones(words: list[str], message: str) -> None:
     refused = _run(*words)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr.startswith(message)
@@ -51,8 +41,8 @@ def test_a_wrong_command_is_answered_with_the_right_ones(words: tuple[str, ...],
 
 
 def test_every_mention_is_a_command() -> None:
-    command = ["git", "ls-files"]
-    files = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    files = process("git", "ls-files", folder=ROOT).stdout.splitlines()
+    assert files
     with_names = {command.split()[0] for command in COMMANDS if " " in command}
     for file in set(files) - set(_OTHERS):
         text = (ROOT / file).read_bytes().decode("utf-8", "replace") if (ROOT / file).is_file() else ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 import sysconfig
 import tomllib
@@ -17,27 +16,23 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.commands import process
+
 ROOT = Path(__file__).parents[2]
+CONFIGURATION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = CONFIGURATION["project"]
 NOT_COPIED = shutil.ignore_patterns(
     *(".git", ".venv*", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis", "build", "dist", "figures", "tests")
 )
 
 
 def _run(*command: str | Path, folder: Path, **environment: str) -> str:
-    clean = {
-        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COV_", "VIRTUAL_ENV"))
-    }
-    process = subprocess.run(
-        [str(part) for part in command],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=folder,
-        env={**clean, "PIP_DISABLE_PIP_VERSION_CHECK": "1", **environment},
-        timeout=300,
-    )
-    assert process.returncode == 0, process.stdout + process.stderr
-    return process.stdout
+    hidden = ("PYTHON", "COV_", "VIRTUAL_ENV")
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
+    clean["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
+    done = process(*command, folder=folder, env=clean | environment, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def _builds_without_download() -> bool:
@@ -94,8 +89,7 @@ def test_the_wheel_holds_everything(wheel: Path) -> None:
 
 
 def test_the_wheel_says_what_it_is(wheel: Path) -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert wheel.name == f"inference_econ-{project['version']}-py3-none-any.whl"
+    assert wheel.name == f"inference_econ-{PROJECT['version']}-py3-none-any.whl"
     with zipfile.ZipFile(wheel) as archive:
         (metadata,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         text = archive.read(metadata).decode()
@@ -105,13 +99,12 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
     assert "Requires-Python: >=3.11" in text
     assert "License-Expression: Apache-2.0" in text
     required = [line.removeprefix("Requires-Dist: ") for line in text.splitlines() if line.startswith("Requires-Dist")]
-    assert len([one for one in required if "extra ==" not in one]) == len(project["dependencies"])
+    assert len([one for one in required if "extra ==" not in one]) == len(PROJECT["dependencies"])
 
 
 def test_who_cites_it_names_the_version_that_is_built() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    assert (citation["version"], citation["license"]) == (project["version"], project["license"])
+    assert (citation["version"], citation["license"]) == (PROJECT["version"], PROJECT["license"])
     (published,) = citation["references"]
     assert published["url"] in (ROOT / "inference_econ" / "references.bib").read_text(encoding="utf-8")
 
@@ -122,9 +115,8 @@ def test_the_installed_command_runs_from_the_root_folder(installed: Path) -> Non
     for module in _run(installed / "python", "-c", where, folder=root).split():
         assert Path(module).is_relative_to(installed.parent)
     command = installed / "inference-econ"
-    record = json.loads(
-        _run(command, "frontier", "llama_3_8b", "h100_sxm", "--weights", "fp8", "--format", "json", folder=root)
-    )
+    asked = ("frontier", "llama_3_8b", "h100_sxm", "--weights", "fp8", "--format", "json")
+    record = json.loads(_run(command, *asked, folder=root))
     assert record["model"] == "Llama 3.1 8B"
     assert len(record["points"]) > 10
     assert all(source["ref"] for source in record["sources"])
@@ -132,12 +124,11 @@ def test_the_installed_command_runs_from_the_root_folder(installed: Path) -> Non
     assert "h100_sxm" in listed
     assert "paper/h100" in listed
     assert "printed cells match" in _run(command, "table", "paper/table_1", folder=root)
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert _run(command, "--version", folder=root).strip() == project["version"]
+    assert _run(command, "--version", folder=root).strip() == PROJECT["version"]
 
 
 def test_every_subpackage_is_listed() -> None:
-    listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
+    listed = CONFIGURATION["tool"]["setuptools"]["packages"]
     found = {".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "inference_econ").rglob("__init__.py")}
     catalogue = {f"inference_econ._catalog.{kind}" for kind in ("hardware", "models", "scenarios")}
     assert set(listed) == found | catalogue | {"inference_econ_cli"}

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks import pages
-from inference_econ.errors import UnknownNameError
 from inference_econ.inputs import catalog
 from inference_econ.report.fields import GIGABYTES, column, field, glossary, view
-from inference_econ.report.page import Table
 from inference_econ.report.schema import FieldsPage, definitions, entries, json_schema, questions
 from tests.reading import tables
 
@@ -96,24 +91,6 @@ def test_columns_that_tables_alone_have_are_called_by_their_headings() -> None:
     assert row[:4] == ("-", "text", "USD/1e6", "$ at ..")
     for heading in ("TTFT p50 ms", "TTFT p99.9", "TTFT mean ms"):
         assert FieldsPage(heading).tables()[0].rows[0][0] in ("ttft_seconds", "-"), heading
-
-
-@pytest.mark.long
-def test_every_heading_of_every_page_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copytree(pages.FILES, tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
-    unknown: dict[str, str] = {}
-    for command in pages.COMMANDS.values():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            taken = pages.ask(command)
-        shown = [] if isinstance(taken, str) else taken.blocks()
-        for heading in {heading for block in shown if isinstance(block, Table) for heading in block.columns if heading}:
-            try:
-                FieldsPage(heading)
-            except UnknownNameError:
-                unknown[heading] = command
-    assert unknown == {}
 
 
 def test_types_of_the_glossary_are_schemas() -> None:

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from inference_econ.extras.servers import ComparedPoint
-from inference_econ.extras.servers.pages import parity_plots as agreement
 from inference_econ.report.questions import figures
 from inference_econ.studies.exhibits import Chart, ChartLine
 
@@ -89,13 +87,6 @@ def test_nothing_is_cut_and_the_legend_lies_below_the_curves() -> None:
         assert whole.y0 <= box.y0 < box.y1 <= whole.y1
     assert inside.y1 < axes.get_window_extent().y0
     assert len(title.get_text().splitlines()) > 1
-
-
-def test_a_short_axis_has_numbers(tmp_path: Path) -> None:
-    point = ComparedPoint(id="1", series="mine", subject="", assumptions="", unit="s", measured=0.03, predicted=0.033)
-    agreement.draw_panels([("TPOT", [point])], tmp_path / "one.svg")
-    drawn = (tmp_path / "one.svg").read_text(encoding="utf-8")
-    assert all(f">{number}<" in drawn for number in ("0.02", "0.05"))
 
 
 def test_lines_differ_without_their_colours_from_the_second_on() -> None:

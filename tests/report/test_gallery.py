@@ -10,10 +10,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from inference_econ.errors import InputError
 from inference_econ.extras.papers import gallery
 from inference_econ.records.plain import csv_text
 from inference_econ.studies.scenario import run
+from tests.reading import tables
 
 FOLDER = Path(__file__).parents[2] / "figures"
 NAMES = ["paper/table_1", "paper/figure_1", "paper/figure_2"]
@@ -51,14 +51,6 @@ def test_reproduce_makes_every_file_and_compares_every_cell(tmp_path: Path) -> N
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == first
 
 
-@pytest.mark.usefixtures("few")
-def test_reproduce_into_an_impossible_folder(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("", encoding="utf-8")
-    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(InputError, match=r"file.*: cannot be made: (File exists|Not a directory)"):
-            gallery.reproduce(folder)
-
-
 def test_the_study_is_made_in_the_order_of_its_numbers() -> None:
     names = gallery.scenario_names()
     assert names == [f"paper/table_{n}" for n in range(1, 7)] + [f"paper/figure_{n}" for n in range(1, 11)]
@@ -79,14 +71,7 @@ def test_the_committed_data_is_what_the_code_gives(name: str) -> None:
 
 def test_who_draws_ends_with_whoever_is_killed() -> None:
     """Both write to one pipe, which is at its end when neither is left."""
-    program = (
-        "import multiprocessing, os, time\n"
-        "from concurrent.futures import ProcessPoolExecutor\n"
-        "from inference_econ.extras.papers.gallery import _start\n"
-        "artist = ProcessPoolExecutor(1, multiprocessing.get_context('spawn'), _start)\n"
-        "print(artist.submit(os.getppid).result() == os.getpid(), flush=True)\n"
-        "time.sleep(600)\n"
-    )
+    program = tables(Path(__file__))["PROGRAM"]
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "True\n"

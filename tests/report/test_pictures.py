@@ -13,8 +13,9 @@ from inference_econ.inputs import Length, Requests
 from inference_econ.report import speed_cost as bands
 from inference_econ.report.charts.plot import Plot
 from inference_econ.report.questions.frontier import frontier_charts
-from inference_econ.search import METRICS
+from inference_econ.search import METRICS, Metric
 from tests import asking
+from tests.reading import present
 
 MEASURED = "best measured: TensorRT-LLM (serving_points)"
 
@@ -43,8 +44,7 @@ def test_the_edges_of_a_band_are_the_ends_of_the_interval(decode: Plot) -> None:
     assert line.band.x[0] > line.x[0] > line.band.other_x[0]
     assert line.band.y[0] < line.y[0] < line.band.other_y[0]
     np.testing.assert_allclose(np.array(line.band.x) * line.band.y, np.array(line.x) * line.y, rtol=1e-9)
-    more = bands.around_curve([10.0], [3.0], ends, "dollars", cost=False)
-    assert more is not None
+    more = present(bands.around_curve([10.0], [3.0], ends, "dollars", cost=False))
     assert [*more.x, *more.y, *more.other_x, *more.other_y] == pytest.approx([12.5, 3.75, 8.0, 2.4])
 
 
@@ -52,8 +52,7 @@ def test_edges_of_a_band_are_what_the_best_of_the_moved_points_reaches() -> None
     """The second point has less error than its neighbors: its pessimistic end is faster than that of the third."""
     slow, fast = np.array([0.8, 1.0, 0.5]), np.array([1.2, 1.0, 1.2])
     ends: bounds.Ends = {"tokens_per_second_per_user": (slow, fast), "dollars": (1.0 / fast, 1.0 / slow)}
-    band = bands.around_curve([10.0, 20.0, 30.0], [1.0, 2.0, 3.0], ends, "dollars")
-    assert band is not None
+    band = present(bands.around_curve([10.0, 20.0, 30.0], [1.0, 2.0, 3.0], ends, "dollars"))
     assert band.x == [12.0, 20.0, 36.0]
     assert band.y == pytest.approx([1 / 1.2, 2.0, 2.5])
     assert (band.other_x, band.other_y) == ([8.0, 15.0, 20.0], [1.25, 2.0, 2.0])
@@ -71,12 +70,11 @@ def test_there_is_no_band_where_nobody_knows_errors() -> None:
 
 
 #: Metrics that measured servers have, too.
-MEASURED_METRICS = [name for name in METRICS if name not in ("gpus", "mfu", "joules")]
+MEASURED_METRICS: list[Metric] = [name for name in METRICS if name not in ("gpus", "mfu", "joules")]
 
 
-@pytest.mark.parametrize("y", MEASURED_METRICS)
-def test_services_are_held_against_measured_servers_in_every_metric(services: ServiceFrontier, y: str) -> None:
-    metric = next(name for name in MEASURED_METRICS if name == y)
+@pytest.mark.parametrize("metric", MEASURED_METRICS)
+def test_services_are_held_against_measured_servers_in_every_metric(services: ServiceFrontier, metric: Metric) -> None:
     cost, waits = frontier_charts(services, metric)
     assert cost.lines[0].band is not None
     assert MEASURED in labels(cost)

@@ -15,6 +15,7 @@ from inference_econ.report.notes import setup_warnings
 from inference_econ.report.questions.recommend import recommend_table
 from tests import asking
 from tests.offered import offer_of
+from tests.reading import of
 
 
 @pytest.mark.parametrize(
@@ -44,8 +45,7 @@ def test_four_bits_with_scales_are_not_those_of_the_published_study(weights: str
 def test_a_cost_at_a_speed_has_the_ends_of_a_frontier_that_errors_move() -> None:
     """The interval at the speed of a point is that of the point; above the highest speed there is no cost."""
     result = ie.compare("llama_3_8b", "h100_sxm", isl=1000, osl=200, max_instance_gpus=2, speculate=False)
-    front = result.curves[0].frontier
-    assert isinstance(front, ServiceFrontier)
+    front = of(ServiceFrontier, result.curves[0].frontier)
     speeds = [float(front.tokens_per_second[index]) for index in (0, len(front) // 2, len(front) - 1)]
     record = result.record([*speeds, 1e6])
     (*costs, none) = record["series"][0]["costs"]

@@ -12,7 +12,7 @@ from inference_econ.records.plain import csv_text
 from inference_econ.report.questions.scenario import scenario_table
 from inference_econ.studies.results import Result
 from inference_econ.studies.scenario import run
-from tests.reading import csv_rows
+from tests.reading import csv_rows, present
 
 
 def test_panels_keep_series_of_the_same_name_apart() -> None:
@@ -33,8 +33,7 @@ def test_panels_keep_series_of_the_same_name_apart() -> None:
 
 def test_a_table_at_a_cost_shows_the_fastest_point_that_costs_no_more() -> None:
     result = run("paper/table_4")
-    spec = result.scenario.table
-    assert spec is not None
+    spec = present(result.scenario.table)
 
     def at(cost: float) -> Result:
         table = spec.replace(cost=cost, printed={})

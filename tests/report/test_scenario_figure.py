@@ -41,9 +41,7 @@ def test_offers_are_points_with_the_name_of_their_provider_and_a_marker_for_each
     (axes,) = figure.axes
     single = [line for line in axes.lines if np.size(line.get_xdata()) == 1]
     points = {(np.asarray(line.get_xdata()).item(), np.asarray(line.get_ydata()).item()): line for line in single}
-    assert set(points) == {
-        (beside.tokens_per_second, beside.offer.dollars_per_million_output_tokens) for beside in result.offers
-    }
+    assert set(points) == {(it.tokens_per_second, it.offer.dollars_per_million_output_tokens) for it in result.offers}
     assert points[158, 0.9].get_color() == axes.lines[1].get_color() == points[64.516, 0.4].get_color()
     assert points[158, 0.9].get_marker() != points[64.516, 0.4].get_marker()
     names = [text.get_text() for text in axes.texts]

@@ -14,21 +14,17 @@ from benchmarks.components.report import Report
 from inference_econ.errors import InputError
 from inference_econ.extras.servers import ComparedPoint, accuracy
 from inference_econ.inputs import catalog
-from tests.reading import tables
+from tests.reading import tables, write_csv
 
 H100 = {"hardware": "H100-80GB SXM", "n_gpus": "8", "n_nodes": "1"}
 NCCL = {**H100, "op": "all_reduce", "backend": "NCCL 2.29.2", "metric": "latency", "value": "25", "unit": "us"}
 LOW_LATENCY: dict[str, str] = tables(Path(__file__))["LOW_LATENCY"]
+NORMAL: dict[str, str] = tables(Path(__file__))["NORMAL"]
 
 
 def _compare(tmp_path: Path, *rows: dict[str, str], assumptions: str = "nccl_2_23") -> list[ComparedPoint]:
-    path = tmp_path / "mine.csv"
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(
-            stream, ["id", *DATASETS["collectives"].columns, "groups", "interconnect", "source", "notes"], restval=""
-        )
-        writer.writeheader()
-        writer.writerows(rows)
+    columns = ["id", *DATASETS["collectives"].columns, "groups", "interconnect", "source", "notes"]
+    path = write_csv(tmp_path / "mine.csv", rows, columns)
     return list(components.validate("collectives", file=path, assumptions=[assumptions]).points)
 
 
@@ -142,16 +138,7 @@ def test_pure_rdma_uses_the_network_inside_a_box_too(tmp_path: Path) -> None:
 
 
 def test_the_bandwidth_of_normal_kernels_counts_domains_reached(tmp_path: Path) -> None:
-    normal = {
-        **LOW_LATENCY,
-        "op": "moe_dispatch (normal kernels)",
-        "hardware": "H800-80GB SXM",
-        "tokens": "4096",
-        "metric": "bottleneck_bandwidth",
-        "value": "43.0",
-        "unit": "GB/s",
-        "groups": "4",
-    }
+    normal = LOW_LATENCY | NORMAL
     inside, two, eight = _compare(
         tmp_path, normal, {**normal, "n_gpus": "16", "n_nodes": "2"}, {**normal, "n_gpus": "64", "n_nodes": "8"}
     )

@@ -14,7 +14,7 @@ from inference_econ.engine import memory
 from inference_econ.errors import InputError
 from inference_econ.extras.servers import ComparedPoint
 from inference_econ.inputs import Precision, catalog
-from tests.reading import tables
+from tests.reading import tables, write_csv
 
 #: MLA caches a latent of 512 and a rope key of 64 per layer, in 8 bits.
 PER_TOKEN = 61 * (512 + 64)
@@ -28,11 +28,7 @@ NAMED = (
 
 
 def _compare(tmp_path: Path, *rows: dict[str, str], assumptions: str = "deployable") -> list[ComparedPoint]:
-    path = tmp_path / "mine.csv"
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, NAMED, restval="")
-        writer.writeheader()
-        writer.writerows(rows)
+    path = write_csv(tmp_path / "mine.csv", rows, NAMED)
     return list(components.validate("memory", file=path, assumptions=[assumptions]).points)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import pytest
@@ -11,20 +10,13 @@ from benchmarks import components
 from inference_econ.errors import InputError
 from inference_econ.extras.servers import ComparedPoint
 from inference_econ.inputs import catalog
+from tests.reading import csv_rows, write_csv
 
-ROWS = {
-    row["id"]: row
-    for row in csv.DictReader(catalog.measured_files()["pool_pairs"].read_text(encoding="utf-8").splitlines())
-}
+ROWS = {row["id"]: row for row in csv_rows(catalog.measured_files()["pool_pairs"].read_text(encoding="utf-8"))}
 
 
 def _compare(tmp_path: Path, *rows: dict[str, str]) -> list[ComparedPoint]:
-    path = tmp_path / "mine.csv"
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, ROWS["P01"])
-        writer.writeheader()
-        writer.writerows(rows)
-    return list(components.validate("pool_pairs", file=path).points)
+    return list(components.validate("pool_pairs", file=write_csv(tmp_path / "mine.csv", rows)).points)
 
 
 def test_every_pair_has_its_publication_in_the_bibliography() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections import Counter
 from pathlib import Path
@@ -13,8 +12,9 @@ from benchmarks import components
 from benchmarks.components.report import Report
 from inference_econ.extras.servers import ComparedPoint
 from inference_econ.inputs import catalog
+from tests.reading import csv_rows, write_csv
 
-SHIPPED = catalog.measured_files()["specdec"]
+ROWS = csv_rows(catalog.measured_files()["specdec"].read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +53,7 @@ def test_speed_ups_of_leviathan_are_met_as_well_as_by_their_theory(report: Repor
     """
     points = _points(report, "speed-up from acceptance and cost")
     assert len(points) == 12
-    with SHIPPED.open(encoding="utf-8") as stream:
-        theory = {row["id"]: row["notes"] for row in csv.DictReader(stream) if "paper theory" in row["notes"]}
+    theory = {row["id"]: row["notes"] for row in ROWS if "paper theory" in row["notes"]}
     for point in points.values():
         stated = float(theory[point.id].partition("(Thm 3.8) ")[2].partition("x")[0])
         # Acceptance and cost are printed with two digits.
@@ -86,19 +85,10 @@ def test_relaxed_acceptance_changes_the_tokens_alone(report: Report) -> None:
         assert point.predicted == pytest.approx(point.measured, rel=0.01)
 
 
-HEAD = SHIPPED.read_text(encoding="utf-8").splitlines()[0]
-
-
 def _own(tmp_path: Path, **cells: str) -> list[ComparedPoint]:
     """Write one row like the first measured row of a deployment, with some cells changed."""
-    with SHIPPED.open(encoding="utf-8") as stream:
-        row = next(row for row in csv.DictReader(stream) if row["id"] == "S0051")
-    path = tmp_path / "own.csv"
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, HEAD.split(","))
-        writer.writeheader()
-        writer.writerow({**row, **cells})
-    return list(components.validate("specdec", file=path).points)
+    row = next(row for row in ROWS if row["id"] == "S0051")
+    return list(components.validate("specdec", file=write_csv(tmp_path / "own.csv", [row | cells])).points)
 
 
 @pytest.mark.rows

@@ -28,35 +28,13 @@ from inference_econ.inputs import Length, Requests, SessionSpec, Step, catalog
 from inference_econ.serving import Trace
 from inference_econ.serving.simulation.events import KvCacheMemory, Server, StepTimes, simulate
 
-#: Source: aarora79/agentic-coding-harness-benchmarks, performance-summary.json, at the highest load before the
-#: collapse. No prompt of its layout was measured, and corrections of servers with cache hits no longer apply to it.
-#: Gauges and rates are means over 719 s, of which agents run for 600 (run-throughput-harness.py stops them).
-DRIVEN = 600 / 719
-MEASURED = (
-    ("minimax_m2_5", 4, 15, 0.982, 0.0495, 15.03 / DRIVEN, 51_330 / DRIVEN),
-    ("deepseek_v3_2", 8, 5, 0.900, 0.0309, 5.47 / DRIVEN, 27_348 / DRIVEN),
-)
-#: Source: swe-benchmark-data, metrics.json, of the same repository: tasks whose agent had the server alone. Values are
-#: means of a task: prompt tokens, tokens that were computed, seconds of prefill, and the rest of the time to the first
-#: token.
-ALONE = (
-    ("minimax_m2_5", 4, 63_402, 339, 0.0478, 0.1356),
-    ("minimax_m2_5", 4, 51_485, 1_018, 0.0729, 0.1130),
-    ("minimax_m2_5", 4, 91_072, 681, 0.0846, 0.1896),
-    ("minimax_m2_5", 4, 73_668, 852, 0.0911, 0.1553),
-    ("minimax_m2_5", 4, 96_034, 1_703, 0.1679, 0.2043),
-    ("deepseek_v3_2", 8, 53_333, 898, 0.1635, 0.1095),
-    ("deepseek_v3_2", 8, 49_301, 846, 0.1487, 0.0911),
-    ("deepseek_v3_2", 8, 76_780, 1_275, 0.2554, 0.1631),
-)
 
-
-@pytest.mark.parametrize(("model", "tp", "number", "ttft", "tpot", "running", "read"), MEASURED)
+@pytest.mark.rows
 def test_measured_servers_under_coding_agents(
     model: str, tp: int, number: int, ttft: float, tpot: float, running: float, read: float,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """Compare latencies at the lengths in these servers' counters.
+    """Compare latencies at the lengths in these servers' counters, means over 719 s, of which agents run for 600.
 
     Their caches have 16 bits, the default of vLLM. Means of 3,000 requests are off by 8%.
     """
@@ -66,14 +44,12 @@ def test_measured_servers_under_coding_agents(
     (point,) = work.load(offer(setup, work.requests, Space(Pins(tp=tp, dp=1, pp=1))), [number]).points
     assert point.load.tpot_seconds["mean"] == pytest.approx(tpot, rel=0.10)
     assert point.load.ttft_seconds["mean"] == pytest.approx(ttft, rel=0.35)
-    assert point.load.in_flight == pytest.approx(running, rel=0.15)
-    assert point.load.requests_per_second * work.requests.isl.mean == pytest.approx(read, rel=0.15)
+    assert point.load.in_flight == pytest.approx(running * 719 / 600, rel=0.15)
+    assert point.load.requests_per_second * work.requests.isl.mean == pytest.approx(read * 719 / 600, rel=0.15)
 
 
-@pytest.mark.parametrize(("model", "tp", "prompt", "new", "reading", "rest"), ALONE)
-def test_measured_requests_of_one_agent(
-    model: str, tp: int, prompt: int, new: int, reading: float, rest: float
-) -> None:
+@pytest.mark.rows
+def test_measured_requests_of_an_agent(model: str, tp: int, prompt: int, new: int, reading: float, rest: float) -> None:
     """Compare the prefill time and the remainder, which is CPU overhead and grows with the full prompt.
 
     Requests of DeepSeek scatter: the second had 8% fewer tokens and took 17% less.
@@ -134,9 +110,7 @@ def test_the_smallest_instance_that_carries_all_is_the_cheapest(monkeypatch: pyt
     assert (rows[0].accelerators, rows[0].replicas) == (1, 1)
 
 
-def test_a_price_plays_nothing_twice_and_no_fleet_that_is_dearer_than_the_cheapest(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_price_simulates_nothing_twice_and_no_fleet_above_the_cheapest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_play, "_LEAST", 600)
     runs: list[tuple[object, ...]] = []
     alone = agent_play.PlayedInstance._played
@@ -175,9 +149,7 @@ def test_instances_that_are_told_their_slots_are_played_and_launched_with_them(m
 
 
 @pytest.mark.parametrize("share", [0.4, 1.0, 1.5])
-def test_a_fleet_is_as_small_as_keeps_promises_whatever_a_short_run_of_one_instance_said(
-    share: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fleet_is_as_small_as_slos_allow_for_any_first_guess(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_play, "_LEAST", 1200)
     alone = agent_play.PlayedInstance.carried
     monkeypatch.setattr(
@@ -206,13 +178,11 @@ def test_what_cannot_be_asked() -> None:
     layouts = offer(Setup.of("llama_3_8b", "h100_sxm", engine="vllm"), chat.requests, Space(Pins(tp=1, dp=1, pp=1)))
     with pytest.raises(InputError, match="numbers of agents, and rates, must be positive"):
         chat.load(layouts, [0])
-    with pytest.raises(
-        InputError, match="say how many --agents there are, at least 1, got none, or what there is to serve"
-    ):
+    message = "say how many --agents there are, at least 1, got none, or what there is to serve"
+    with pytest.raises(InputError, match=message):
         chat.recommend([layouts], None)
-    with pytest.raises(
-        InputError, match=r"offered for other requests than those of rag; offer .* \(agents\.requests\)"
-    ):
+    message = r"offered for other requests than those of rag; offer .* \(agents\.requests\)"
+    with pytest.raises(InputError, match=message):
         Agents.of("rag").price([layouts], 5)
 
 
@@ -255,9 +225,7 @@ def _in_flight(chip: str, cached: int) -> float:
 
 
 @pytest.mark.parametrize(("chip", "found", "published"), [("mi355x", False, 3551), ("b300", True, 21_053)])
-def test_agentperf_is_what_servers_carry_that_read_prompts_again_or_find_them(
-    chip: str, found: bool, published: float
-) -> None:
+def test_agentperf_is_what_servers_carry_with_and_without_cache_hits(chip: str, found: bool, published: float) -> None:
     """H200's published eleven agents per node, like MI355X's, match a server that recomputes full prompts."""
     h200 = _in_flight("h200_sxm", 0)
     assert h200 * 8 * 700 == pytest.approx(11, abs=2)

@@ -12,26 +12,16 @@ import inference_econ as ie
 from inference_econ.extras import web
 from inference_econ.extras.agents import simulation as agent_play
 from tests.commands import Command, record
+from tests.reading import tables
 
 ONE = ("llama_3_8b", "h100_sxm", "--tp", 1, "--dp", 1, "--pp", 1)
-FILE = """name: helpers
-sessions:
-  shared_tokens: 500
-  steps:
-    - name: work
-      turns: 6
-      new_tokens: {new}
-      answer_tokens: 60
-      pause: 1 s
-sources:
-  sessions: {{ref: mine, where: made up, kind: assumed}}
-"""
+API = {"given": {"input": 1.0, "output": 3.0}}
 
 
 @pytest.fixture
 def helpers(tmp_path: Path) -> str:
     """Write a workload of short sessions."""
-    (tmp_path / "helpers.yaml").write_text(FILE.format(new=200), encoding="utf-8")
+    (tmp_path / "helpers.yaml").write_text(tables(Path(__file__))["HELPERS"], encoding="utf-8")
     return "helpers.yaml"
 
 
@@ -47,10 +37,7 @@ def test_python_answers_as_the_command_line(command: Command, helpers: str, monk
         "load": (workers.load(layouts, [5], replicas=2, targets=kept, **behind), (5, "--replicas", 2)),
         "recommend": (workers.recommend(offers, 9, kept, **behind), (9,)),
         "price": (workers.price(offers, 9, kept, **behind), (9,)),
-        "buy": (
-            workers.buy(offers, {"given": {"input": 1.0, "output": 3.0}}, 9, kept, **behind),
-            (9, "--api-prices", "input=1,output=3"),
-        ),
+        "buy": (workers.buy(offers, API, 9, kept, **behind), (9, "--api-prices", "input=1,output=3")),
     }
     said = record(command, "recommend", *words, "--ttft", "500 ms", "--gpus", 1)
     del said["asked"]
@@ -80,33 +67,13 @@ def test_tokens_or_machines_for_agents(command: Command, helpers: str, monkeypat
     assert bill["cheaper_from_agents"] == pytest.approx(3.99 * 730 / bill["offer_dollars_per_agent_month"])
 
 
-def test_usual_promises_are_met_with_a_confidence(
-    command: Command, helpers: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_usual_slos_are_met_with_a_confidence(command: Command, helpers: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_play, "_LEAST", 300)
     words = (*ONE, "--slots", 16, "--engine", "vllm", "--traffic", helpers, "--agents", 60)
     plain, sure = (record(command, "recommend", *words, *more) for more in ((), ("--confidence", 80)))
     assert sure["targets"] == {**plain["targets"], "confidence": 0.8}
     assert sure["choices"][0]["dollars_per_hour"] >= plain["choices"][0]["dollars_per_hour"]
     assert record(command, "price", *words, "--confidence", 80)["targets"] == sure["targets"]
-
-
-def test_a_rate_of_requests_is_told_the_agents_that_make_it(refused: Command, helpers: str) -> None:
-    """A pause of 5/6 s follows a mean turn; the SLOs are 10 s and 59 further tokens of 50 ms."""
-    said = refused("recommend", *ONE, "--request-rate", 60, "--traffic", helpers).warned
-    assert "60 requests/s come from 50 if answers come at once, 827 if they just keep the SLOs" in said
-
-
-def test_contexts_beyond_the_model_are_refused_with_their_line(command: Command, tmp_path: Path) -> None:
-    (tmp_path / "long.yaml").write_text(FILE.format(new=30000), encoding="utf-8")
-    outcome = command("load", *ONE, "--traffic", "long.yaml", "--agents", "5")
-    assert outcome.code == 2
-    said = outcome.warned
-    assert (
-        "long.yaml:2: sessions of long.yaml grow to 180,860 tokens, beyond the 131,072 that Llama 3.1 8B was made for"
-        in said
-    )
-    assert "give 'compacts_at: 131072' or less, or fewer and shorter turns" in said
 
 
 def test_shipped_sessions_beyond_a_model_are_written_to_a_file_to_be_changed(command: Command, tmp_path: Path) -> None:

@@ -104,9 +104,7 @@ def test_hits_fall_and_waits_grow_with_the_number_of_agents() -> None:
 def test_what_memory_loses_is_brought_back_from_the_one_behind_it() -> None:
     """Without decode, a prompt waits for its blocks, 10 ms each, and those of earlier prompts."""
     tier = Tier("host", 10_000, 0.01, 0.5)
-    without, behind = (
-        _play(_chat("10", pause=1.0), 32, _server(600, tiers=tiers), count=2000) for tiers in ((), (tier,))
-    )
+    without, behind = (_play(_chat("10", pause=1.0), 32, _server(600, tiers=it), count=2000) for it in ((), (tier,)))
     assert sum(behind.hit_rates.values()) > 0.8 > without.hit_rates["HBM"]
     assert behind.found_tokens["host"].sum() > 0
     loading = behind.found_tokens["host"] > 0

@@ -24,22 +24,17 @@ def test_the_hour_behind_a_token_pays_for_that_token(command: Command) -> None:
     assert half["dollars_per_accelerator_hour"] == pytest.approx(price / 2)
 
 
-def test_the_acceptance_behind_a_speedup(command: Command) -> None:
-    assert "0.697" in command("infer", "--speedup", 2.3, "--draft-length", 4, "--draft-cost", 0.05).out
+def test_the_acceptance_behind_a_speedup() -> None:
     for chance in (0.0, 0.3, 0.95, 1.0):
         speedup = expected_tokens(chance, 6) / (1 + 5 * 0.1)
         assert implied_acceptance(speedup, 5, 0.1) == pytest.approx(chance, abs=1e-9)
 
 
-def test_exponents_behind_choices(command: Command) -> None:
+def test_exponents_behind_choices() -> None:
     """Every exponent inside an interval prefers its offer, and none outside does."""
     speeds, prices = [10.0, 30.0, 35.0, 90.0], [1.0, 2.0, 6.0, 9.0]
     found = revealed_exponents(speeds, prices)
     for exponent in (0.1, 0.5, 0.9, 1.3, 2.0, 5.0):
         best = max(range(4), key=lambda index: speeds[index] ** exponent / prices[index])
-        assert [low <= exponent <= high for low, high in zip(*found, strict=True)] == [
-            index == best for index in range(4)
-        ]
+        assert [low <= exponent <= high for low, high in zip(*found, strict=True)] == [at == best for at in range(4)]
     assert found.high[2] < found.low[2]
-    text = command("infer", "--exponent", "--recorded", "qwen/qwen3-235b-a22b-04-28").out
-    assert "Parasail                69.6       0.274  0.12 to 0.78" in text

@@ -67,9 +67,7 @@ def test_the_fleet_that_is_recommended_for_a_traffic_is_billed(arrangement: Arra
     best = [ie.recommend(candidates, rate, TARGETS)[0] for candidates in chips.values()]
     bills = [record["rate_bill"] for record in answer.records()[: len(best)]]
     assert [bill["accelerators"] for bill in bills] == [choice.rented for choice in best]
-    assert [bill["dollars_per_month"] for bill in bills] == pytest.approx(
-        [730 * fleet.dollars_per_hour for fleet in best]
-    )
+    assert [bill["dollars_per_month"] for bill in bills] == pytest.approx([730 * one.dollars_per_hour for one in best])
     assert arrangement == "both" or any(choice.fleet is not None for choice in best) == (arrangement != "aggregated")
     for crossover, bill in zip(answer.crossovers, bills, strict=False):
         lot = crossover.lot

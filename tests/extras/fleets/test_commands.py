@@ -7,25 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import Command, record, rows
+from tests.commands import Command, record
 
 ASKED = ("fleet", "llama_3_8b", "h100_sxm", "--tp", 1, "--ttft", 500, "--target", 0.8)
 RATES = ("--rates", "20,60")
-
-
-def test_the_same_day_from_a_file_and_from_the_line(command: Command, tmp_path: Path) -> None:
-    path = tmp_path / "day.yaml"
-    where = "{ref: user, where: ours, kind: assumed}"
-    path.write_text(
-        f"name: ours\nlengths: {{isl: 1000, osl: 500}}\narrivals: {{rates: [20, 60]}}\n"
-        f"sources: {{lengths: {where}, arrivals: {where}}}\n"
-    )
-    typed = record(command, *ASKED, *RATES, "--isl", 1000, "--osl", 500)
-    read = record(command, *ASKED, "--traffic", path)
-    assert typed["hours"] == read["hours"]
-    assert [run["run"] for run in typed["runs"]] == ["constant", "autoscaled", "planned"]
-    lines = rows(command, *ASKED, *RATES)
-    assert [float(row["request_rate"]) for row in lines] == [20, 60]
 
 
 def test_a_trace_of_prompts_that_share_blocks_is_a_day(command: Command, tmp_path: Path) -> None:

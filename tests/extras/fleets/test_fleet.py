@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,9 +35,7 @@ def offered(layouts: Services) -> tuple[CapacityBlock, ...]:
     return lots(best_of_chips([Candidate(layouts)], 60.0, TARGETS, play=False), TARGETS)
 
 
-def test_a_replica_carries_what_the_other_questions_say_of_it(
-    layouts: Services, offered: Sequence[CapacityBlock]
-) -> None:
+def test_a_replica_carries_what_other_questions_say(layouts: Services, offered: Sequence[CapacityBlock]) -> None:
     assert [lot.way for lot in offered] == ["reserved", "on_demand", "spot"]
     one = most_traffic([layouts], ie.Means(1), TARGETS)[0]
     assert offered[0].requests_per_second == pytest.approx(one.load.requests_per_second)
@@ -70,9 +69,7 @@ def test_no_other_numbers_of_lots_cost_less(offered: Sequence[CapacityBlock]) ->
     start = CALM.startup_seconds / 3600.0
     best = np.inf
     for always, *counts in itertools.product(range(6), repeat=4):
-        serves = [
-            (always + count) * reserved.requests_per_second >= rate for count, rate in zip(counts, needed, strict=True)
-        ]
+        serves = [(always + n) * reserved.requests_per_second >= rate for n, rate in zip(counts, needed, strict=True)]
         starts = sum(max(count - before, 0) for count, before in zip(counts, [counts[-1], *counts[:-1]], strict=True))
         if all(serves):
             dollars = 3 * always * reserved.dollars_per_hour + (sum(counts) + start * starts) * hourly.dollars_per_hour
@@ -154,19 +151,10 @@ def test_spot_machines_that_are_taken_away_are_paid_while_others_start(offered: 
     assert day.serving.mean() == pytest.approx(20 * up, rel=0.01)
 
 
-def test_what_cannot_be_is_refused(layouts: Services) -> None:
-    for options, message in (
-        ({"rates": [1.0]}, r"a day has from 2 to 168 hours with a rate each, got 1"),
-        ({"rates": [0.0, 0.0]}, r"one above 0"),
-        ({"policy": "moon"}, r"policy: got 'moon'; allowed: in_flight, rate, utilization"),
-        ({"target": 1.5}, r"a share above 0 and at most 1 is needed, got 1.5"),
-        ({"min_replicas": -1}, r"min_replicas must be an integer >= 0, got -1"),
-        ({"ways": ["lease"]}, r"pricing: got lease; allowed: reserved, on_demand, spot, owned"),
-        ({"stock": {"b200": 8}}, r"stock: b200 is not among the hardware: NVIDIA H100 .*add it with --on"),
-        ({"stock": {"h100_sxm": -8}}, r"stock of h100_sxm must be an integer >= 0, got -8"),
-    ):
-        with pytest.raises(InputError, match=message):
-            fleet([layouts], **{"rates": DAY, "targets": TARGETS, **options})  # type: ignore[arg-type]
+@pytest.mark.rows
+def test_what_cannot_be_is_refused(layouts: Services, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        fleet([layouts], **{"rates": DAY, "targets": TARGETS, **options})
 
 
 def test_pools_that_would_be_cheaper_are_said_with_their_numbers() -> None:

@@ -26,7 +26,7 @@ from inference_econ.extras.papers.study_kinds import Implementation
 from inference_econ.inputs import FrontierAsk, Scenario, Settings, catalog
 from inference_econ.studies.scenario import run
 from inference_econ.studies.settings import frontier_of, shared_frontier
-from tests.reading import tables
+from tests.reading import of, tables
 
 SEEDS = ("study", "chapter", "note", "mla_notes", "kv_runahead", "per_megawatt")
 #: Sustained rates of the study's H100 in 8 bits: 70 % of 2e15 FLOP/s, 75 % of 3.3 TB/s.
@@ -168,13 +168,8 @@ def test_decode_reads_one_embedding_and_the_study_multiplies_two() -> None:
 @pytest.mark.long
 def test_pools_cannot_save_more_than_prompts_cost() -> None:
     """Decode alone, with the same layouts, is cheaper than any disaggregated deployment."""
-    asked = Settings(
-        model="deepseek_v3_nvfp4",
-        hardware="gb200_nvl72",
-        isl=1000,
-        osl=1000,
-        assumptions="profiles/blackwell",
-    )
+    subject = {"model": "deepseek_v3_nvfp4", "hardware": "gb200_nvl72", "isl": 1000, "osl": 1000}
+    asked = Settings.build({**subject, "assumptions": "profiles/blackwell"}, origin="test")
     (speeds, together), (decoding, alone) = (
         frontier_of(each).axes() for each in (asked.replace(arrangement="aggregated"), asked.replace(decode_only=True))
     )
@@ -202,8 +197,7 @@ def test_the_gain_of_pools_is_one_number_for_all_formats_and_lengths() -> None:
 
 def test_blackwell_continues_the_trend_at_each_cost_price_and_depth_of_pipelines() -> None:
     """The size at one cost depends on whether an H100 instance fits in one node of eight GPUs."""
-    ask = catalog.scenario("paper/generations").ask
-    assert isinstance(ask, FrontierAsk)
+    ask = of(FrontierAsk, catalog.scenario("paper/generations").ask)
 
     def fastest(index: int, cost: float, **changes: Any) -> tuple[float, float]:
         """Return GPUs and speed of the fastest point of a series at a cost."""
@@ -245,13 +239,7 @@ def test_speculation_is_what_the_study_prints_in_its_table() -> None:
 def test_copies_by_hand() -> None:
     """A_CC writes and reads 576 elements per head and token in addition to the latent; CD reads 320 per head."""
     setup = ie.Setup.of("deepseek_v2", "a100_sxm_40", weights="bf16", kv="bf16", assumptions="deployable")
-    alone = ie.Setup.of(
-        latent_attention.attention_alone(setup.model),
-        "a100_sxm_40",
-        weights="bf16",
-        kv="bf16",
-        assumptions="deployable",
-    )
+    alone = replace(setup, model=latent_attention.attention_alone(setup.model))
     plans = latent_attention.unpiped_plans(1, 1, 1, 8)
 
     def seconds(how: Implementation, context: float) -> float:
@@ -315,25 +303,19 @@ def test_four_processes_halve_the_time_where_the_rule_picks_two() -> None:
 # Rejected inputs.
 
 
+CHAIN, CLAIM = (tables(Path(__file__))[name] for name in ("CHAIN", "CLAIM"))
+
+
 def _scenario(
     reading: Mapping[str, object],
     *,
     basis: BasisSpec | None = None,
     published: Mapping[str, str] | None = None,
-    **claim: object,
 ) -> Scenario:
     """Return one claim about one number, under one basis."""
     own = BasisSpec(settings=Settings(model="llama_3_8b", hardware="h100_sxm")) if basis is None else basis
-    entry = {
-        "id": "one",
-        "claim": "A claim.",
-        "where": "somewhere",
-        "published": {"value": "1"} if published is None else published,
-        "tolerance": 0.1,
-        "bases": ["today"],
-        "measure": {"kind": "value", "of": reading},
-        **claim,
-    }
+    said = {"value": "1"} if published is None else published
+    entry = {**CLAIM, "published": said, "measure": {"kind": "value", "of": reading}}
     ask = {"kind": "claims", "seed": "A paper", "paper": {}, "today": own, "claims": [entry]}
     source = {"ref": "user", "where": "a test", "kind": "assumed"}
     return Scenario.build({"name": "Claims", "ask": ask, "sources": {"ask": source}}, origin="claims.yaml")
@@ -343,9 +325,6 @@ def _scenario(
 def test_readings_that_contradict_themselves(reading: Mapping[str, object], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         _scenario(reading)
-
-
-CHAIN: dict[str, Any] = tables(Path(__file__))["CHAIN"]
 
 
 def test_chains_say_what_they_need() -> None:
@@ -381,8 +360,7 @@ def test_what_fits_nowhere_is_no_number_and_no_error() -> None:
 
 
 def test_an_id_names_one_claim() -> None:
-    ask = catalog.scenario("seeds/claims_note").ask
-    assert isinstance(ask, ClaimsAsk)
+    ask = of(ClaimsAsk, catalog.scenario("seeds/claims_note").ask)
     with pytest.raises(SpecError, match="two claims have the id 'prefill_intensity'"):
         ask.replace(claims=(ask.claims[0], ask.claims[0]))
 
@@ -398,5 +376,4 @@ def test_a_scenario_of_claims_is_run_like_others() -> None:
 
 def test_services_can_be_claimed_of() -> None:
     reading = {"kind": "frontier", "read": "cost", "at": "cheapest", "settings": {"isl": 100, "osl": 100}}
-    (finding,) = answered(_scenario(reading)).findings
-    assert finding.ours["today"] > 0
+    assert answered(_scenario(reading)).findings[0].ours["today"] > 0

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from inference_econ.extras.papers import claims_figure
 from inference_econ.extras.papers.claim_kinds import Claim
 from inference_econ.extras.papers.claims import Finding, Ledger
+from tests.reading import tables
 
 
 def _finding(name: str, published: dict[str, str], ours: dict[str, float], seed: str = "A paper") -> Finding:
-    claim = Claim.build(
-        {
-            "id": name,
-            "claim": "A claim.",
-            "where": "somewhere",
-            "published": published,
-            "tolerance": 0.1,
-            "measure": {"kind": "value", "of": {"kind": "step", "read": "seconds"}},
-        },
-        origin="claim",
-    )
-    return Finding(seed, claim, ours, {})  # type: ignore[arg-type]
+    claim = {**tables(Path(__file__))["CLAIM"], "id": name, "published": published}
+    return Finding(seed, Claim.build(claim, origin="claim"), ours, {})  # type: ignore[arg-type]
 
 
 def _marks(ledger: Ledger) -> list[tuple[float, str]]:

@@ -16,7 +16,7 @@ from inference_econ.extras.papers.study_kinds import FamilyAsk
 from inference_econ.inputs import Settings, catalog
 from inference_econ.studies.layout_curves import LayoutCurves
 from inference_econ.studies.settings import frontier_of
-from tests.reading import tables
+from tests.reading import of, tables
 
 TABLES: dict[str, Any] = tables(Path(__file__))
 COMMON, HEADS, LAYERS, MEMORY = TABLES["COMMON"], TABLES["HEADS"], TABLES["LAYERS"], TABLES["MEMORY"]
@@ -48,8 +48,7 @@ def test_architectures_have_equal_parameters_and_are_ranked() -> None:
 def test_members_are_what_a_frontier_says_of_them() -> None:
     rows = _rows(_ask(equal_parameters=False))
     settings = Settings(**COMMON, changes=("model.kv_heads=16", "model.layers=24"))
-    front = frontier_of(settings)
-    assert isinstance(front, ServiceFrontier)
+    front = of(ServiceFrontier, frontier_of(settings))
     values = rows["16 heads", "24 layers"]
     assert values[0] == front.setup.model.total_parameters / 1e9
     assert values[2] == pytest.approx(LayoutCurves(front).cheapest(60).dollars)

@@ -21,6 +21,7 @@ from inference_econ.search import Frontier
 from inference_econ.studies.exhibits import CellTable
 from inference_econ.studies.results import Result
 from inference_econ.studies.settings import frontier_of
+from tests.reading import of
 
 #: Study with its constants: 70B in 8 bits on H100.
 STUDY = {"assumptions": "paper", "grid": "paper", "pipeline": False, "context": 0}
@@ -60,8 +61,7 @@ def test_demand_limits_the_batch_of_an_instance_as_brute_force_says() -> None:
 
 def test_buyers_choose_what_maximizes_their_preference() -> None:
     compared = compare_points(_ask())
-    front = frontier_of(_ask().common)
-    assert isinstance(front, Frontier)
+    front = of(Frontier, frontier_of(_ask().common))
     speeds, dollars = front.axes()
     exponents = np.linspace(1, 6, 501)
     chosen = speeds[np.argmax(exponents[:, None] * np.log(speeds) - np.log(dollars), axis=1)]
@@ -96,9 +96,7 @@ def test_the_gap_to_measured_servers_is_the_product_of_its_parts() -> None:
     floor = 1500 * 80 * 2 * 8 * 128 * 2 / (0.75 * 3.35e12) * price / 3600 * 1e6
     assert floor < rows["+ KV cache of 1,500 tokens"][0] - rows["+ price on demand"][0] < 1.6 * floor
     servers = servers_like(setup, 1000, 1000)
-    best = max(
-        server.tokens_per_second_per_accelerator for server in servers if server.tokens_per_second_per_user >= 50
-    )
+    best = max(it.tokens_per_second_per_accelerator for it in servers if it.tokens_per_second_per_user >= 50)
     assert last[1] == pytest.approx(price / 3600 / best * 1e6)
 
 

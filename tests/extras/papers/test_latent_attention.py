@@ -16,6 +16,7 @@ from inference_econ.report.questions import figures
 from inference_econ.report.questions.scenario import scenario_tables
 from inference_econ.studies.results import Result
 from inference_econ.studies.scenario import run
+from tests.reading import of, only
 
 #: Numbers printed in the notes: 10^3 B and 10^6 FLOP per token and layer.
 PRINTED = {
@@ -45,9 +46,7 @@ def result() -> Result:
 
 @pytest.fixture(scope="module")
 def asked() -> LatentVariantsAsk:
-    found = catalog.scenario("seeds/mla_notes").ask
-    assert isinstance(found, LatentVariantsAsk)
-    return found
+    return of(LatentVariantsAsk, catalog.scenario("seeds/mla_notes").ask)
 
 
 def test_every_printed_cell_is_reproduced(result: Result) -> None:
@@ -83,13 +82,10 @@ def test_times_are_those_of_the_arithmetic_and_traffic_of_one_layer(result: Resu
     for (first, second), batch in (((1024, 65536), 1), ((1024, 16384), 8)):
         before, after = by_context[batch, first], by_context[batch, second]
         for variant, slope in enumerate(slopes):
-            low, high = before[variant], after[variant]
-            assert isinstance(low, float)
-            assert isinstance(high, float)
+            low, high = of(float, before[variant]), of(float, after[variant])
             assert high - low == pytest.approx(1e6 * batch * (second - first) * slope, rel=1e-9)
     # With a small cache, the step reads the weights and launches some kernels.
-    shortest = by_context[1, 1024][2]
-    assert isinstance(shortest, float)
+    shortest = of(float, by_context[1, 1024][2])
     read = 2 * WEIGHTS / PRODUCT_BANDWIDTH
     assert read < shortest * 1e-6 < read + 100e-6
 
@@ -120,13 +116,11 @@ def test_implementations_of_the_notes(result: Result) -> None:
     absorbed = {row.names: row.values[2] for row in result.tables[BY_CONTEXT].rows}
     lost = []
     for batch, context in [(b, c) for b in (1, 32) for c in (1024, 4096, 16384, 65536)]:
-        copied, elided, multiplied = (ours[name, batch, context] for name in ("A_CC", "A_CC_ME", "AM_CC_ME"))
-        fused = ours["fused", batch, context]
+        copied = ours["A_CC", batch, context]
+        elided, multiplied = (of(float, ours[name, batch, context]) for name in ("A_CC_ME", "AM_CC_ME"))
+        fused = of(float, ours["fused", batch, context])
         assert fused == absorbed[batch, context]
-        assert isinstance(elided, float)
-        assert isinstance(fused, float)
         assert elided > fused
-        assert isinstance(multiplied, float)
         lost.append(multiplied / elided)
         assert copied == "does not fit" or (isinstance(copied, float) and copied > 1.8 * elided)
     assert [value for names, value in ours.items() if names[0] == "A_CC"].count("does not fit") == 2
@@ -161,9 +155,7 @@ def test_what_does_not_fit_is_not_timed(result: Result) -> None:
     # 90 % of 40 GiB less a workspace for 8192 tokens: 4 x 5120 elements of two bytes each.
     usable = 0.9 * 40 * 2**30 - 8192 * 4 * 5120 * 2 - 2 * WEIGHTS
     for row in result.tables[BY_CONTEXT].rows:
-        batch, context = row.names
-        assert isinstance(batch, int)
-        assert isinstance(context, int)
+        batch, context = (of(int, name) for name in row.names)
         # CD stores its cache, CC the decompressed one.
         for value, kilobytes in zip(row.values[:3], (81.92, 81.92 + 1.152, 1.152), strict=True):
             fits = batch * context * kilobytes * 1e3 <= usable
@@ -174,8 +166,7 @@ def test_what_does_not_fit_is_not_timed(result: Result) -> None:
 def test_decompression_pays_from_many_new_tokens_on(result: Result) -> None:
     per_token, cached, absorbed = 33_554_432, 81_920, 278_528
     for row in result.tables[BREAK_EVEN].rows:
-        (context,) = row.names
-        assert isinstance(context, int)
+        context = only(int, row.names)
         # Arithmetic alone: n (C + (n - 1) / 2) tokens attended to, C decompressed.
         fewest = next(
             n for n in range(1, 1000) if (absorbed - cached) * n * (context + (n - 1) / 2) >= per_token * context
@@ -192,8 +183,7 @@ def test_decompression_pays_from_many_new_tokens_on(result: Result) -> None:
             return per_token * context / PRODUCT_FLOPS + SHOWN * 1_152 * context / BANDWIDTH + attention
 
         for column, variant in ((1, "per step"), (2, "decompressed")):
-            value = row.values[column]
-            assert isinstance(value, float)
+            value = of(float, row.values[column])
             # Launches of the further kernels move it by a token or so.
             quicker = next(n for n in range(1, 5000) if seconds(n, variant) <= seconds(n, "absorbed"))
             assert value == pytest.approx(quicker, abs=max(3, 0.06 * quicker))
@@ -206,9 +196,7 @@ def test_drafts_are_short_enough_for_absorbed_projections_and_chunks_of_prompts_
     assert [best[new] for new in (1, 4, 16)] == ["fused"] * 3
     assert [best[new] for new in (64, 512, 2048)] == ["CD"] * 3
     for row in result.tables[VERIFIED].rows:
-        _, step, absorbed, _ = row.values
-        assert isinstance(step, float)
-        assert isinstance(absorbed, float)
+        step, absorbed = (of(float, value) for value in row.values[1:3])
         if isinstance(row.names[0], int) and row.names[0] >= 256:
             assert step < absorbed
 
@@ -228,9 +216,7 @@ def test_the_figure_shows_the_tables(result: Result, tmp_path: Path) -> None:
     seen = [line for line in result.charts[0].lines if line.points]
     assert [line.label for line in own] == ["CD", "fused", "CC", "A_CC", "A_CC_ME", "AM_CC_ME"]
     assert [line.beside for line in seen] == ["CD", "CC", "A_CC", "A_CC_ME", "AM_CC_ME"]
-    colours = {
-        line.label: drawn.get_color() for line, drawn in zip(result.charts[0].lines, places[0].lines, strict=False)
-    }
+    colours = {line.label: it.get_color() for line, it in zip(result.charts[0].lines, places[0].lines, strict=False)}
     assert all(colours[line.label] == colours[line.beside] for line in seen)
     for axes, chart in zip(places, result.charts, strict=True):
         assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")

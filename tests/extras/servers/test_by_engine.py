@@ -6,26 +6,22 @@ import statistics
 
 import pytest
 
-from inference_econ.extras.servers import Servers, by_chance, runs_of
+from inference_econ.extras.servers import by_chance, runs_of
 from inference_econ.extras.servers.pages import servers as by_engine
 from inference_econ.extras.servers.validation.servers import BY_NAME, interval_record, slices
 from inference_econ.inputs import catalog
 from inference_econ.records.texts import ENGINE_NAMES
-from tests.shipped import shipped_servers
+from tests.reading import present
+from tests.shipped import some_shipped_servers
 
 #: Predictions of all shipped servers take most of a minute.
 pytestmark = pytest.mark.long
 
 
-def _few() -> Servers:
-    rows = [row for row in shipped_servers().rows if row.dataset == "inferencemax_aggregated"]
-    return Servers("by hardware", tuple(rows), ())
-
-
 def test_shares_inside_of_intervals_and_their_widths_by_engine_and_generation() -> None:
-    table = by_engine.interval_table(_few())
+    table = by_engine.interval_table(some_shipped_servers())
     assert table.columns[:3] == ("engine", "chips", "which")
-    record = interval_record(_few())
+    record = interval_record(some_shipped_servers())
     assert len(record) == len(table.rows)
     assert [row[0] for row in table.rows] == [ENGINE_NAMES[line["engine"]] for line in record]
     assert (by_engine.of_chance(0.8, (0.7, 0.9)), by_engine.of_chance(0.6, (0.7, 0.9))) == (
@@ -33,7 +29,7 @@ def test_shares_inside_of_intervals_and_their_widths_by_engine_and_generation() 
         " (70 to 90: off)",
     )
     of_vllm = {line["which"]: line["tpot"] for line in record if (line["engine"], line["chips"]) == ("vllm", "hopper")}
-    rows = [row for row in slices(_few())["vllm", "hopper"] if row.fitted]
+    rows = [row for row in slices(some_shipped_servers())["vllm", "hopper"] if row.fitted]
     values = [(row.measured(BY_NAME["tpot"]), row.interval("tpot_seconds")) for row in rows]
     known = [(value, where) for value, where in values if value is not None and where is not None]
     fitted = of_vllm["fitted"]
@@ -41,8 +37,7 @@ def test_shares_inside_of_intervals_and_their_widths_by_engine_and_generation() 
     assert fitted["inside"] == sum(where.low <= value <= where.high for value, where in known) / len(known)
     assert fitted["width"] == statistics.median(where.high / where.low for _, where in known)
     # The profile of engine and chips states the left-out rows.
-    calibration = catalog.assumptions("profiles/vllm_hopper").calibration
-    assert calibration is not None
+    calibration = present(catalog.assumptions("profiles/vllm_hopper").calibration)
     spread = calibration.errors["traffic"]["tpot"]
     assert of_vllm["left out"] == {
         "rows": spread.own or spread.rows,

@@ -17,39 +17,21 @@ import pytest
 from inference_econ.engine import Subject, interval, outside, unlike_reasons
 from inference_econ.engine.uncertainty import unlike
 from inference_econ.errors import InputError
-from inference_econ.extras.servers import (
-    CONSTANTS,
-    Fit,
-    Measurement,
-    Provenance,
-    Skipped,
-    chosen,
-    conditions,
-    coverage,
-    held_out,
-    profile,
-    thinned,
-)
-from inference_econ.extras.servers.accuracy import (
-    calibration_behind,
-    deployment_key,
-    instance_chips,
-    measured_subject,
-    requests_per_accelerator,
-    was_fitted,
-)
+from inference_econ.extras import servers
+from inference_econ.extras.servers import CONSTANTS, Fit, Measurement, Provenance, accuracy, conditions, profile
 from inference_econ.extras.servers.fit import TARGETS, Fold, all_folds, cross_validated, fit, own_errors, with_constants
 from inference_econ.extras.servers.measurements import Days, RecordedPool
 from inference_econ.extras.servers.prediction.predict import predict
 from inference_econ.inputs import Assumptions, Unlike, catalog, yaml_text
 from inference_econ.inputs.presets.assumptions import field_names
+from tests.measured import measurement
+from tests.reading import present
 
 #: No kernel curve exists for products with these weights or attention with this cache, so shares of the chip's peaks
 #: apply.
-ROW = Measurement(
-    id="a", dataset="mine", source="", engine="vllm", engine_version="", model="llama_3_70b", hardware="h100_sxm",
-    accelerators=8, tp=8, dp=1, pp=1, ep=1, weights="int8", kv="int8", isl=1000.0, osl=200.0,
-    load="concurrency", concurrency=32.0,
+ROW = measurement(
+    source="", engine_version="", hardware="h100_sxm", dp=1, pp=1, ep=1, weights="int8", kv="int8", osl=200.0,
+    concurrency=32.0,
 )  # fmt: skip
 MINE = Provenance("Mine", extends="deployable", data="my rows", reference="user", date="2026-01-01")
 POOL = RecordedPool(workers=4, tp=8, dp=1, pp=1, ep=None)
@@ -143,23 +125,13 @@ def test_progress_is_told() -> None:
     assert 0.0 < shares[0] <= shares[-1] < 1.0
 
 
-@pytest.mark.parametrize(
-    ("names", "targets", "prior", "said"),
-    [
-        (("mathematics",), ("tpot",), 1.0, "'mathematics' cannot be fitted; possible: chip.math_efficiency"),
-        ((), ("tpot",), 1.0, "name the constants to fit, each once"),
-        (("host.launch", "host.launch"), ("tpot",), 1.0, "name the constants to fit, each once"),
-        (("host.launch",), ("speed",), 1.0, "target: got 'speed'; allowed: tpot, ttft, request, throughput"),
-        (("host.launch",), (), 1.0, "name the targets, each once"),
-        (("host.launch",), ("tpot",), 0.0, "prior must be positive, got 0"),
-        (tuple(CONSTANTS), ("tpot",), 1.0, f"{len(CONSTANTS)} constants need at least {len(CONSTANTS)} rows with tpot"),
-        (NAMES[:2], ("request",), 1.0, "need at least 2 rows with request that can be predicted, got 0 of 12"),
-    ],
-)  # fmt: skip
-def test_bad_questions(names: tuple[str, ...], targets: tuple[str, ...], prior: float, said: str) -> None:
+@pytest.mark.rows
+def test_bad_questions(names: list[str] | None, targets: list[str], prior: float, said: str) -> None:
+    """The row without names fits all constants."""
+    names = list(CONSTANTS) if names is None else names
     with pytest.raises(InputError) as error:
-        fit(_rows(), names, _base(), targets=targets, prior=prior)
-    assert said in str(error.value)
+        fit(_rows(), tuple(names), _base(), targets=tuple(targets), prior=prior)
+    assert said.format(len(CONSTANTS)) in str(error.value)
 
 
 def test_rows_that_cannot_be_predicted_are_left_out() -> None:
@@ -186,8 +158,8 @@ def test_rows_left_out_are_predicted_by_the_others() -> None:
     assert shares == sorted(shares)
     assert shares[-1] < 1.0
     # A deployment under one version is a run: the larger model has two layouts.
-    assert [[run.size for run in group] for group in held_out(each, "model", 0)] == [[4, 4], [4]]
-    assert [[run.size for run in group] for group in held_out(each, "layout", 1)] == [[4], [4], [4]]
+    assert [[run.size for run in group] for group in servers.held_out(each, "model", 0)] == [[4, 4], [4]]
+    assert [[run.size for run in group] for group in servers.held_out(each, "layout", 1)] == [[4], [4], [4]]
 
 
 def test_intervals_of_four_fifths_hold_about_as_many_rows_left_out() -> None:
@@ -204,10 +176,10 @@ def test_intervals_of_four_fifths_hold_about_as_many_rows_left_out() -> None:
         for row in _measured(rows, _base())
     ]
     found = fit(rows, ("chip.hbm_efficiency", "host.graph_launch"), _base())
-    groups = held_out(all_folds(found), "model", 0)
+    groups = servers.held_out(all_folds(found), "model", 0)
     assert len(groups) == 6
-    assert 0.7 <= coverage(groups) <= 0.9
-    assert math.isnan(coverage(groups[:1]))
+    assert 0.7 <= servers.coverage(groups) <= 0.9
+    assert math.isnan(servers.coverage(groups[:1]))
 
 
 def test_errors_where_nothing_could_be_left_out_are_widened_by_those_of_the_constants() -> None:
@@ -219,18 +191,17 @@ def test_errors_where_nothing_could_be_left_out_are_widened_by_those_of_the_cons
 def test_rows_that_were_fitted_are_known(tmp_path: Path) -> None:
     path, found = tmp_path / "mine.yaml", _found()
     mine = _saved(tmp_path, profile(found, _folds(), MINE))
-    behind = calibration_behind(mine)
+    behind = present(accuracy.calibration_behind(mine))
     assert behind == mine.calibration
-    assert behind is not None
-    assert all(was_fitted(row, behind) for row in found.rows)
+    assert all(accuracy.was_fitted(row, behind) for row in found.rows)
     # Another load or file of a deployment is no other deployment; another layout or length is.
     row = _rows()[0]
     for same in (replace(row, concurrency=77.0), replace(row, dataset="yours", id="b"), replace(row, isl=1000)):
-        assert was_fitted(same, behind), same
+        assert accuracy.was_fitted(same, behind), same
     for other in (replace(row, tp=2), replace(row, isl=5e2), replace(row, engine="sglang"), replace(row, decode=POOL)):
-        assert was_fitted(other, behind) is False
-    assert was_fitted(_rows()[0], calibration_behind(_base())) is False
-    assert was_fitted(_rows()[0], behind.model_copy(update={"deployments": ""})) is None
+        assert accuracy.was_fitted(other, behind) is False
+    assert accuracy.was_fitted(_rows()[0], accuracy.calibration_behind(_base())) is False
+    assert accuracy.was_fitted(_rows()[0], behind.model_copy(update={"deployments": ""})) is None
     # A new name changes no constant, so the errors of the fit remain.
     (tmp_path / "next.yaml").write_text(f"extends: {path}\nname: Next\n", encoding="utf-8")
     named = catalog.assumptions(str(tmp_path / "next.yaml"))
@@ -248,19 +219,19 @@ def test_rows_that_were_fitted_are_known(tmp_path: Path) -> None:
         catalog.assumptions(str(tmp_path / "next.yaml"), changes=["host.graph_launch=3 us"]),
     ):
         assert later.calibration is None
-        assert calibration_behind(later) == behind
+        assert accuracy.calibration_behind(later) == behind
         assert interval(0.01, later) is None
 
 
 def test_a_fit_that_begins_with_another_has_seen_its_rows_too(tmp_path: Path) -> None:
     path, found = tmp_path / "mine.yaml", _found()
-    known = _saved(tmp_path, profile(found, _folds(), MINE)).calibration
-    assert known is not None
+    known = present(_saved(tmp_path, profile(found, _folds(), MINE)).calibration)
     for changes in ((), ("host.graph_launch=3 us",)):
         base = catalog.assumptions(str(path), changes=changes)
         again = fit([replace(row, isl=999.0) for row in _rows()], ("chip.hbm_efficiency",), base)
         fitted_again = profile(again, {}, MINE)["calibration"]
-        assert {deployment_key(row) for row in (*found.rows, *again.rows)} == set(fitted_again["deployments"].split())
+        keys = {accuracy.deployment_key(row) for row in (*found.rows, *again.rows)}
+        assert keys == set(fitted_again["deployments"].split())
         # One group has little weight against the base.
         mine = fitted_again["errors"]["model"]["tpot"]["quantiles"]
         before = known.errors["model"]["tpot"].quantiles
@@ -288,10 +259,10 @@ def test_intervals_of_the_base_are_told_with_its_rows(
 
 
 def test_thinning_keeps_whole_deployments() -> None:
-    few = thinned(_rows(), 2)
+    few = servers.thinned(_rows(), 2)
     assert len(few) == 8
     assert {(row.model, row.tp) for row in few} == {("llama_3_70b", 8), ("llama_3_8b", 1)}
-    assert thinned(_rows(), 3) == list(_rows())
+    assert servers.thinned(_rows(), 3) == list(_rows())
 
 
 def test_rows_are_chosen_by_what_they_are() -> None:
@@ -301,7 +272,9 @@ def test_rows_are_chosen_by_what_they_are() -> None:
         replace(ROW, id="poor", quality="C", tpot_seconds=0.002),
         replace(ROW, id="other", engine="sglang", tpot_seconds=0.003),
     ]
-    kept, reasons = chosen([*rows, *odd, rows[0], Skipped("x", "mine", "broken")], conditions("engine=vllm"))
+    kept, reasons = servers.chosen(
+        [*rows, *odd, rows[0], servers.Skipped("x", "mine", "broken")], conditions("engine=vllm")
+    )
     assert kept == rows
     assert reasons == {
         "not understood": 1,
@@ -310,8 +283,8 @@ def test_rows_are_chosen_by_what_they_are() -> None:
         "of poor quality": 1,
         "not asked for": 1,
     }
-    assert [row.id for row in chosen(odd, conditions("quality=c"))[0]] == ["poor"]
-    assert chosen(rows, (), [conditions("model=llama_3_70b,tp!=8")])[0] == [row for row in rows if row.tp != 4]
+    assert [row.id for row in servers.chosen(odd, conditions("quality=c"))[0]] == ["poor"]
+    assert servers.chosen(rows, (), [conditions("model=llama_3_70b,tp!=8")])[0] == [row for row in rows if row.tp != 4]
 
 
 @pytest.mark.rows
@@ -373,11 +346,9 @@ def test_intervals_come_from_the_errors_of_rows_left_out(tmp_path: Path) -> None
     data["calibration"] |= {"errors": wide, "versions": ["vllm 0.9.1"]}
     mine = _saved(tmp_path, data)
     # Without a subject, the interval is the widest.
-    widest = interval(0.01, mine, level=0.8)
-    assert widest is not None
+    widest = present(interval(0.01, mine, level=0.8))
     assert (widest.low, widest.high) == pytest.approx((0.01 * math.exp(-0.6), 0.01 * math.exp(0.6)))
-    wider = interval(0.01, mine, level=0.9)
-    assert wider is not None
+    wider = present(interval(0.01, mine, level=0.9))
     assert wider.high > widest.high
     assert interval(0.01, mine, "throughput") is None
     for change, kinds, factor in (
@@ -391,13 +362,12 @@ def test_intervals_come_from_the_errors_of_rows_left_out(tmp_path: Path) -> None
         # Without the chip no errors are known, so the known ones apply.
         ({"hardware": "h100_nvl"}, {"traffic", "hardware"}, 1),
     ):
-        subject = measured_subject(replace(_rows()[0], **{"engine_version": "0.9.1"} | change))
+        subject = accuracy.measured_subject(replace(_rows()[0], **{"engine_version": "0.9.1"} | change))
         assert unlike(subject, mine) == kinds, change
-        likely = interval(1.0, mine, subjects=[subject])
-        assert likely is not None
+        likely = present(interval(1.0, mine, subjects=[subject]))
         assert math.log(likely.high) == pytest.approx(0.1 * factor), change
     # With several subjects, the one with the widest interval decides.
-    several = [measured_subject(replace(_rows()[0], model=model)) for model in ("qwen3_8b", "llama_3_8b")]
+    several = [accuracy.measured_subject(replace(_rows()[0], model=model)) for model in ("qwen3_8b", "llama_3_8b")]
     assert interval(0.01, mine, subjects=several) == interval(0.01, mine, subjects=several[:1])
     assert interval(0.01, _base()) is None
     with pytest.raises(InputError, match=r"level: must be from 0 to 0\.9, got 0\.95"):
@@ -406,11 +376,12 @@ def test_intervals_come_from_the_errors_of_rows_left_out(tmp_path: Path) -> None
 
 def test_questions_outside_of_what_was_measured(tmp_path: Path) -> None:
     mine = _saved(tmp_path, profile(_found(), {}, MINE))
-    assert outside(measured_subject(_rows()[0]), mine) == []
-    assert outside(measured_subject(replace(ROW, hardware="b200", model="deepseek_v3", isl=1e5)), _base()) == []
+    assert outside(accuracy.measured_subject(_rows()[0]), mine) == []
+    other = replace(ROW, hardware="b200", model="deepseek_v3", isl=1e5)
+    assert outside(accuracy.measured_subject(other), _base()) == []
     far = replace(ROW, hardware="b200", model="deepseek_v3", weights=None, engine="sglang", isl=1e5, osl=2e3,
                   concurrency=4096.0)  # fmt: skip
-    assert outside(measured_subject(far), mine) == [
+    assert outside(accuracy.measured_subject(far), mine) == [
         "no blackwell GPU was measured, only h100",
         "sglang was not measured, only vllm",
         "no server with fp8_block weights was measured, only int8",
@@ -424,11 +395,11 @@ def test_questions_outside_of_what_was_measured(tmp_path: Path) -> None:
     assert [one.kind for one in unlike_reasons(asked, mine)] == ["GPUs outside the measured range"]
     # For two pools, the larger worker decides, as in the fit; each of them has its requests.
     pools = replace(_rows()[0], tp=None, prefill=POOL, decode=POOL, accelerators=64, concurrency=64.0)
-    assert outside(measured_subject(pools), mine) == []
-    assert instance_chips(pools) == 8.0
-    assert instance_chips(replace(pools, prefill=None, decode=None)) is None
-    assert requests_per_accelerator(pools) == 1.0
-    assert requests_per_accelerator(replace(pools, load="rate")) is None
+    assert outside(accuracy.measured_subject(pools), mine) == []
+    assert accuracy.instance_chips(pools) == 8.0
+    assert accuracy.instance_chips(replace(pools, prefill=None, decode=None)) is None
+    assert accuracy.requests_per_accelerator(pools) == 1.0
+    assert accuracy.requests_per_accelerator(replace(pools, load="rate")) is None
 
 
 def test_chips_and_models_that_are_changed_were_not_measured(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from inference_econ.extras.servers.fit import log_ratios
 from inference_econ.extras.servers.prediction.predict import predict
 from inference_econ.inputs import Source, catalog, value_of
 from inference_econ.inputs.engine import profiles
+from tests.reading import present
 
 #: Files that profiles are fitted to.
 FILES = (*measurements.SHIPPED, "atom_points", "rocm_points")
@@ -83,8 +84,7 @@ def _every_row() -> tuple[Measurement, ...]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_was_fitted_are_rows_that_come_with_the_package(name: str) -> None:
-    known = catalog.assumptions(name).calibration
-    assert known is not None
+    known = present(catalog.assumptions(name).calibration)
     chips = {catalog.hardware(one).name for one in known.hardware}
     models = {catalog.model(one).name for one in known.models}
     for subject in known.subjects:
@@ -131,8 +131,9 @@ def test_an_interval_of_80_percent_holds_about_as_many() -> None:
     errors, rows = _errors(_rows(), by_engine=True)
     inside = 0
     for error, row in zip(errors.tolist(), rows, strict=True):
-        found = interval(1.0, profiles.for_hardware(row.hardware, row.engine), subjects=[measured_subject(row)])
-        assert found is not None
+        found = present(
+            interval(1.0, profiles.for_hardware(row.hardware, row.engine), subjects=[measured_subject(row)])
+        )
         inside += found.low <= math.exp(-error) <= found.high
     # Since these come from rows outside the fit, they are somewhat wide for fitted rows.
     assert inside / len(rows) >= 0.7
@@ -143,8 +144,7 @@ def test_an_interval_of_80_percent_holds_about_as_many() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_intervals_of_a_base_have_rows_of_their_own_beside_them(name: str) -> None:
-    known = catalog.assumptions(name).calibration
-    assert known is not None
+    known = present(catalog.assumptions(name).calibration)
     for errors in known.errors.values():
         for spread in errors.values():
             assert (spread.own or spread.rows) <= known.rows
@@ -155,8 +155,7 @@ def test_intervals_of_a_base_have_rows_of_their_own_beside_them(name: str) -> No
 
 
 def test_few_rows_are_printed_as_few() -> None:
-    known = catalog.assumptions("profiles/cdna3").calibration
-    assert known is not None
+    known = present(catalog.assumptions("profiles/cdna3").calibration)
     layout = known.errors["layout"]["ttft"]
     assert (layout.own, layout.rows) == (15, 234)
     traffic = known.errors["traffic"]["ttft"]

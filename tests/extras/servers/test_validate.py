@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,12 +14,10 @@ from inference_econ.extras.servers.validation import servers
 from inference_econ.extras.servers.validation.servers import File
 from inference_econ.inputs import catalog
 from tests.commands import Command
+from tests.reading import csv_rows, tables, write_csv
 from tests.shipped import shipped_servers
 
-RESULT = (
-    '{"median_tpot_ms": 9.0, "median_ttft_ms": 60.0, "completed": 100, "total_input_tokens": 100000, '
-    '"total_output_tokens": 20000, "max_concurrency": 8, "request_rate": "inf", "model_id": "meta-llama/Llama-3.1-8B"}'
-)
+RESULT: str = tables(Path(__file__))["RESULT"]
 
 
 def _first_rows(path: Path, rows: int, dataset: str) -> Path:
@@ -33,15 +30,15 @@ def _first_rows(path: Path, rows: int, dataset: str) -> Path:
 def test_all_sets_by_default(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     shipped = shipped_servers()
 
-    def held(files: tuple[File, ...], assumptions: str | None, *, levels: bool) -> Servers:
+    def predicted(files: tuple[File, ...], assumptions: str | None, *, levels: bool) -> Servers:
         """Return the rows that a second prediction would use."""
         assert (files, assumptions, levels) == (shipped.files, None, True)
         return shipped
 
-    monkeypatch.setattr(servers, "held", held)
+    monkeypatch.setattr(servers, "predict_files", predicted)
     (rows,) = json.loads(command("validate", "--format", "json").out)
     assert list(rows["datasets"]) == list(validation.SERVERS)
-    assert (rows["coverage"]["read"], len(rows["rows"])) == (5480, 5480)
+    assert rows["coverage"]["read"] == len(rows["rows"]) == shipped.coverage().read > 5000
     assert rows["errors"]["tpot"]["predicted"] > 1200
 
 
@@ -53,12 +50,7 @@ def test_a_table_of_inferencex_lacks_facts_on_the_run(command: Command, tmp_path
     mine = _first_rows(tmp_path / "mine.csv", 1, "serving_points")
     assert "1 of 1 rows lack facts on the run: requests, spread, step_tokens" in command("validate", mine).said
     header = catalog.server_files()["rocm_points"].read_text(encoding="utf-8").partition("\n")[0]
-    cells = {
-        "id": "a", "engine": "llama_cpp", "model": "llama_3_8b", "hardware": "m4_max", "tp": "1", "weights": "q4_k_m",
-        "isl": "100", "osl": "100", "load": "concurrency", "concurrency": "1", "requests": "9", "tpot_seconds": "0.01",
-    }  # fmt: skip
-    row = ",".join(cells.get(name, "") for name in header.split(","))
-    mine.write_text(f"{header}\n{row}\n", encoding="utf-8")
+    write_csv(mine, [tables(Path(__file__))["CELLS"]], header.split(","))
     said = command("validate", mine).said
     assert "with q4_k_m weights, tp1 on m4_max" in said
     assert "lack facts" not in said
@@ -69,14 +61,10 @@ def test_a_line_for_every_row_and_the_tables_beside_it(command: Command, tmp_pat
     outcome = command("validate", mine, "-o", "predictions.csv")
     assert outcome.err.strip() == "wrote predictions.csv"
     assert "request latency" in outcome.out
-    with (tmp_path / "points.csv").open(encoding="utf-8", newline="") as stream:
-        given = [row["id"] for row in csv.DictReader(stream)]
-    with Path("predictions.csv").open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    assert [row["id"] for row in rows] == given
-    assert {(row["hardware"], row["assumptions"]) for row in rows if row["model"]} == {
-        ("mi300x", "profiles/vllm_cdna3")
-    }
+    given, rows = (csv_rows(Path(name).read_text(encoding="utf-8")) for name in ("points.csv", "predictions.csv"))
+    assert [row["id"] for row in rows] == [row["id"] for row in given]
+    predicted = {(row["hardware"], row["assumptions"]) for row in rows if row["model"]}
+    assert predicted == {("mi300x", "profiles/vllm_cdna3")}
     assert all(row["reason"] for row in rows if row["skipped"] == "true")
     assert all(float(row["predicted_value"]) > 0 for row in rows if row["skipped"] == "false")
     quiet = command("validate", mine, "-o", "again.csv", "--quiet")

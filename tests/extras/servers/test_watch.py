@@ -119,9 +119,7 @@ def test_the_window_counts_not_the_mean_since_the_start(command: Command, kept: 
     assert outcome.out.startswith("Compared with Llama 3.1 8B, 1 x NVIDIA H100 SXM5 80GB, tp1 (vllm)\nat ")
 
 
-def test_a_saved_answer_is_what_a_server_is_held_against(
-    command: Command, refused: Command, kept: Callable[..., list[str]]
-) -> None:
+def test_a_server_is_compared_with_a_result(command: Command, refused: Command, kept: Callable[..., list[str]]) -> None:
     assert (
         command("recommend", *LLAMA, *LENGTHS, "--no-speculation", "--request-rate", "4", "-o", "answer.json").code == 0
     )
@@ -136,9 +134,7 @@ def test_a_saved_answer_is_what_a_server_is_held_against(
     assert "pools that prefill and decode apart cannot be" in refused("watch", "pools.json", *scrapes).err
 
 
-def test_more_than_an_instance_would_carry_is_held_against_a_full_one(
-    command: Command, kept: Callable[..., list[str]]
-) -> None:
+def test_an_overload_is_compared_with_a_full_instance(command: Command, kept: Callable[..., list[str]]) -> None:
     scrapes = kept(page(0), page(100_000))
     outcome = command("watch", *LLAMA, *LENGTHS, *scrapes, "--every", "60s", "--json")
     numbers = {entry["measure"]: entry for entry in _lines(outcome.out)[0]["numbers"]}
@@ -148,21 +144,11 @@ def test_more_than_an_instance_would_carry_is_held_against_a_full_one(
     assert numbers["throughput"]["high"] < numbers["throughput"]["measured"]
 
 
-WINDOWS = {
-    "idle": (page(100), page(100), "no request was completed in 60 s"),
-    "restarted": (page(100), page(20), "went backwards: the engine was started again"),
-    "another": (
-        page(100),
-        page(200, engine="sglang"),
-        "another server answers: meta-llama/Llama-3.1-8B on vllm before",
-    ),
-    "lengths": (page(0), page(100, isl=500), "the run had 500 input tokens per request, and the answer is about 2000"),
-}
-
-
-@pytest.mark.parametrize("name", WINDOWS)
-def test_windows_that_cannot_be_compared_say_why(command: Command, kept: Callable[..., list[str]], name: str) -> None:
-    before, after, reason = WINDOWS[name]
+@pytest.mark.rows
+def test_windows_that_cannot_be_compared_say_why(
+    command: Command, kept: Callable[..., list[str]], pages: list[dict[str, Any]], reason: str
+) -> None:
+    before, after = (page(**one) for one in pages)
     outcome = command("watch", *LLAMA, *LENGTHS, *kept(before, after), "--every", "60s")
     assert outcome.code == 2
     assert f"not compared: {reason}" in outcome.out or f"not compared: prompt_tokens_total {reason}" in outcome.out

@@ -12,11 +12,11 @@ from inference_econ.extras.sweeps.combinations import Combinations, check_work, 
 from inference_econ.extras.sweeps.scenario_kinds import SweepAsk
 from inference_econ.inputs import catalog
 from tests.extras.sweeps.studies import AXES, study
+from tests.reading import of
 
 
 def _combinations(axes: dict[str, Any] | None = None, /, **further: Any) -> Combinations:
-    ask = study(axes, **further).ask
-    assert isinstance(ask, SweepAsk)
+    ask = of(SweepAsk, study(axes, **further).ask)
     return combinations_of(ask)
 
 
@@ -86,9 +86,7 @@ def test_a_file_of_the_users_own_is_among_the_facts(tmp_path: Path) -> None:
     assert _combinations(axes).digest == before.digest
 
 
-@pytest.mark.parametrize(
-    ("sizes", "batch"), [((10,), 1), ((20, 20), 1), ((40, 100), 10), ((1000, 100, 100), 256)], ids=str
-)
+@pytest.mark.parametrize(("sizes", "batch"), [((10,), 1), ((20, 20), 1), ((40, 100), 10), ((1000, 100, 100), 256)])
 def test_parts_are_as_many_as_a_folder_can_have(sizes: tuple[int, ...], batch: int) -> None:
     lengths = {name: list(range(1, size + 1)) for name, size in zip(("isl", "osl", "slots"), sizes, strict=False)}
     combinations = _combinations({"model": ["llama_3_8b"], "hardware": ["l4"], **lengths})

@@ -56,9 +56,7 @@ def test_a_folder_can_be_reported(swept: Command) -> None:
     assert (refused.code, refused.err[:30]) == (2, "Error: .: no folder of a sweep")
 
 
-def test_a_package_that_is_missing_is_named_with_what_installs_it(
-    refused: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_package_is_named_with_its_installation(refused: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("study.yaml").write_text(spec_text(study()))
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     message = "pyarrow is not installed, which this command needs: pip install 'inference-econ[studies]'"

@@ -10,12 +10,12 @@ from inference_econ.errors import InputError
 from inference_econ.extras.sweeps.combinations import Combinations, answers
 from inference_econ.extras.sweeps.scenario_kinds import SweepAsk
 from tests.extras.sweeps.studies import study
+from tests.reading import of
 
 
 def test_a_process_that_the_system_ends_is_told() -> None:
     """Tests of killed sweeps cover several processes with equal results."""
-    ask = study().ask
-    assert isinstance(ask, SweepAsk)
+    ask = of(SweepAsk, study().ask)
     combinations = Combinations(ask)
     expected = dict(answers(combinations, range(combinations.parts)))
     others = multiprocessing.active_children()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from inference_econ.extras.uncertainty.scenario_kinds import UncertaintyAsk
 from inference_econ.inputs import LEVELS, catalog
 from inference_econ.studies.settings import frontier_of
 from tests.extras.uncertainty.studies import COMMON, MEMORY_BOUND, TWO, answered, factor, study
+from tests.reading import present, tables
 
 
 def own(*inputs: dict[str, Any]) -> list[dict[str, Any]]:
@@ -52,13 +54,10 @@ def test_what_all_series_share_decides_nothing() -> None:
 def test_knowing_a_price_of_its_own_is_worth_what_is_saved() -> None:
     common = {**MEMORY_BOUND, "price": 3.0}
     sure = answered({}, own({"price": factor(0.3)}, {"price": factor(0.01)}), common=common, speed=1)
-    first, second = sure.knowledge
-    assert first.dollars is not None
-    assert second.dollars is not None
-    assert sure.all_known.dollars is not None
+    first, second, known = (present(one.dollars) for one in (*sure.knowledge, sure.all_known))
     # Nearly all that can be known is the first price.
-    assert first.dollars.value == pytest.approx(sure.all_known.dollars.value, rel=0.05)
-    assert second.dollars.value <= 3 * second.dollars.standard_error
+    assert first.value == pytest.approx(known.value, rel=0.05)
+    assert second.value <= 3 * second.standard_error
 
 
 def test_only_inputs_that_change_the_frontier_need_one() -> None:
@@ -98,8 +97,7 @@ def test_a_sample_is_the_frontier_of_its_values() -> None:
     # The candidates are the recipes on the present frontier, which were sampled.
     front = frontier_of(sure.series[0].settings.replace(isl=isl, price=price), sure.series[0].practices)
     assert isinstance(front, ServiceFrontier)
-    likely = front.at_speed(sure.speed)
-    assert likely is not None
+    likely = present(front.at_speed(sure.speed))
     assert sure.costs[row, sure.at, 0] == pytest.approx(likely.dollars)
     assert sure.fastest[row, 0] == pytest.approx(front.tokens_per_second[-1])
 
@@ -107,21 +105,19 @@ def test_a_sample_is_the_frontier_of_its_values() -> None:
 def test_errors_of_a_profile_are_its_held_out_quantiles() -> None:
     front = frontier_of(study({"profile": "held_out"}).ask.common)
     errors = errors_of("held_out", front)(np.array(LEVELS))
-    spread = {
-        name: error_spread(front.setup.assumptions, name, subjects_of(front.subjects()[0]))
+    subjects = subjects_of(front.subjects()[0])
+    tpot, throughput = (
+        present(error_spread(front.setup.assumptions, name, subjects)).spread.quantiles
         for name in ("tpot", "throughput")
-    }
-    assert spread["tpot"] is not None
-    assert spread["throughput"] is not None
-    assert np.log(errors.tpot) == pytest.approx(spread["tpot"].spread.quantiles)
+    )
+    assert np.log(errors.tpot) == pytest.approx(tpot)
     # Slow deployments have a low throughput, so costs are in reverse order.
-    assert np.log(errors.cost) == pytest.approx(-np.array(spread["throughput"].spread.quantiles[::-1]))
+    assert np.log(errors.cost) == pytest.approx(-np.array(throughput[::-1]))
 
 
 def test_beyond_the_known_quantiles_errors_go_on_as_normal_ones() -> None:
     front = frontier_of(study({"profile": "held_out"}).ask.common)
-    spread = error_spread(front.setup.assumptions, "tpot", subjects_of(front.subjects()[0]))
-    assert spread is not None
+    spread = present(error_spread(front.setup.assumptions, "tpot", subjects_of(front.subjects()[0])))
     normal = spread.spread.replace(quantiles=tuple(0.1 * norm.ppf(LEVELS)))
     shares = np.array([0.001, 0.03, 0.4, 0.99])
     assert quantile(normal, shares) == pytest.approx(0.1 * norm.ppf(shares))
@@ -193,17 +189,7 @@ def test_too_many_frontiers_are_refused_before_they_begin() -> None:
 
 def test_lines_of_mistakes_are_named(tmp_path: Any) -> None:
     path = tmp_path / "mine.yaml"
-    text = """name: Mine
-ask:
-  kind: uncertainty
-  common: {model: llama_3_8b, hardware: h100_sxm}
-  series: [{label: a}]
-  inputs:
-    isl: {distribution: lognorm, s: 0.1, scale: 2000}
-    price: {distribution: lognrm, s: 0.1, scale: 2}
-sources:
-  ask: {ref: user, where: a test, kind: assumed}
-"""
+    text: str = tables(Path(__file__))["STUDY"]
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ie.SpecError, match=r"mine\.yaml:8: ask\.inputs\.price: 'lognrm' is no .* 'lognorm'"):
         ie.run(str(path))

@@ -8,11 +8,7 @@ import pytest
 
 from inference_econ.answers.slo import chance_below
 from inference_econ.extras.uncertainty.answer import Uncertainty
-from inference_econ.extras.uncertainty.page import (
-    UncertaintyPage,
-    explained,
-    findings,
-)
+from inference_econ.extras.uncertainty.page import UncertaintyPage, explained, findings
 from tests.extras.uncertainty.studies import TWO, answered, factor
 
 

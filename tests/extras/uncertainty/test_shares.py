@@ -9,6 +9,7 @@ import pytest
 
 from inference_econ.extras.uncertainty.answer import design, shares
 from tests.extras.uncertainty.studies import MEMORY_BOUND, TWO, answered, factor
+from tests.reading import present
 
 #: Function of Ishigami and Homma (1990): sin x + a sin^2 y + b z^4 sin x, each from -pi to pi.
 A, B = 7.0, 0.1
@@ -17,8 +18,7 @@ A, B = 7.0, 0.1
 def test_the_ishigami_function_has_its_analytic_shares() -> None:
     plan = design(3, 2**12, seed=3)
     x, y, z = (2.0 * math.pi * (plan.shares - 0.5)).T
-    known = shares(plan, np.sin(x) + A * np.sin(y) ** 2 + B * z**4 * np.sin(x), seed=0)
-    assert known is not None
+    known = present(shares(plan, np.sin(x) + A * np.sin(y) ** 2 + B * z**4 * np.sin(x), seed=0))
     by_x = (1 + B * math.pi**4 / 5) ** 2 / 2
     by_y = A**2 / 8
     by_both = B**2 * math.pi**8 * (1 / 18 - 1 / 50)

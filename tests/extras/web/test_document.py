@@ -16,6 +16,7 @@ from inference_econ.extras.web.document import Asked, script, section
 from inference_econ.records.texts import Amount
 from inference_econ.report.pages import page
 from tests.documents import read
+from tests.reading import of, present
 
 SPACE = ie.Space(ie.Pins(tp=1, dp=1, pp=1))
 REQUESTS = ie.Requests.build({"isl": 1000, "osl": 200, "cached": 500}, origin="test")
@@ -60,11 +61,10 @@ def _sliders(answer: Shown) -> list[str]:
 
 def test_only_what_is_exact_has_a_slider() -> None:
     assert _sliders(ANSWERS["frontier"](2.0)) == ["price", "use"]
-    sheet = ANSWERS["price"](2.0)
+    sheet = of(ie.Sheet, ANSWERS["price"](2.0))
     assert _sliders(sheet) == ["price", "use", "cached"]
     assert _sliders(ie.hour_cost(ie.hardware("h100_sxm"))) == []
     assert _sliders(ie.most_traffic([_layouts(2.0)], ie.Means(dollars_per_hour=20.0), ie.Targets())) == []
-    assert isinstance(sheet, ie.Sheet)
     assert _sliders(replace(sheet, api={"input": 1.0})) == []  # margins are no proportion
     several = ie.compare(models="llama_3_8b", hardware=["h100_sxm", "h200_sxm"], tp=1)
     assert _sliders(several) == ["prices", "use"]
@@ -86,7 +86,6 @@ def test_a_report_of_python(tmp_path: Path) -> None:
 def test_what_no_engine_is_known_for_says_so() -> None:
     nameless = ie.Setup.of(ie.model("qwen3_14b").replace(huggingface_id=None), "h100_sxm")
     front = ie.frontier(nameless, REQUESTS, SPACE)
-    start = page(front).start()
-    assert start is not None
+    start = present(page(front).start())
     assert script(start).startswith("# No command line: Qwen3 14B has no huggingface_id")
     assert page(ie.explain(_setup(2.0), ie.Pins(tp=1, batch=4))).start() is None

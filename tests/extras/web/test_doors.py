@@ -29,9 +29,7 @@ def test_every_question_that_http_has_is_here() -> None:
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_all_doors_say_the_same(
-    client: TestClient, capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
-) -> None:
+def test_all_doors_agree(client: TestClient, capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str) -> None:
     reply = client.post(f"/api/v1/{SLUGS.get(name, name)}", json=FIELDS[name])
     assert reply.status_code == 200, reply.text
     line, answer = reply.json()["command"], reply.json().get("answer")

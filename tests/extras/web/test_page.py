@@ -75,64 +75,22 @@ def _asked(question: str, address: list[tuple[str, str]], point: dict[str, str])
     return asking.fields(questions()[question], shown, [0], point)
 
 
-def test_a_frontier_takes_promises_of_the_page_as_means() -> None:
-    address = [("ttft", "p95:500"), ("tpot", "30")]
-    asked = [_asked(question, address, {}) for question in ("compare", "price", "recommend")]
-    assert [(fields["ttft"], fields["tpot"]) for fields in asked] == [
-        ("500", "30"),
-        ("p95:500", "30"),
-        ("p95:500", "30"),
-    ]
-
-
 TOGETHER = {"tp": "2", "dp": "1", "pp": "1", "ep": "1", "batch": "8", "engine": "vllm", "kv": "fp8"}
 
 
-@pytest.mark.parametrize("question", ["compare", "frontier"])
-def test_controls_say_who_competes(question: str) -> None:
-    asked = _asked(
-        question, [("arrangement", "disaggregated"), ("speculation", "no_speculation"), ("acceptance", "0.5")], {}
-    )
-    assert (asked["disaggregated"], asked["no_speculation"]) == ("true", "true")
-    assert "aggregated" not in asked
-    assert "acceptance" not in asked
+@pytest.mark.rows
+def test_controls_and_the_chosen_deployment_are_asked(
+    panels: list[str], address: dict[str, str], point: dict[str, str], asked: dict[str, object], not_asked: list[str]
+) -> None:
+    for panel in panels:
+        fields = _asked(panel, list(address.items()), TOGETHER | point if point else {})
+        assert {name: fields.get(name, "") for name in asked} == asked, panel
+        assert not {*not_asked} & {*fields}, panel
 
 
-def test_panels_ask_of_the_recipe_that_was_chosen() -> None:
-    """Its degrees select aggregated instances, so pools are not mentioned."""
-    point = {**TOGETHER, "speculation": "eagle", "draft_length": "3"}
-    asked = _asked("price", [("arrangement", "aggregated")], point)
-    assert (asked["engine"], asked["kv"], asked["tp"]) == (["vllm"], "fp8", "2")
-    assert (asked["eagle"], asked["draft_length"]) == ("true", "3")
-    assert "aggregated" not in asked
-    assert _asked("price", [], {**TOGETHER, "speculation": "no_speculation"})["no_speculation"] == "true"
-    own = _asked("price", [("speculation", "ngram"), ("acceptance", "0.5")], point)
-    assert (own["ngram"], own["acceptance"]) == ("true", "0.5")
-    assert "eagle" not in own
-
-
-@pytest.mark.parametrize(
-    ("typed", "kept"),
-    [("", "mean:12.5"), ("30", "mean:12.5"), ("p95: 30 ms", "mean:12.5"), ("p95:15", "p95:15"), ("p95:", "p95:")],
-)
-def test_price_and_launch_keep_the_speed_that_was_chosen(typed: str, kept: str) -> None:
-    """The SLO is the mean of the selected speed, unless this speed may miss a percentile SLO."""
-    point, address = {**TOGETHER, "tpot": "12.5"}, [("tpot", typed), ("request_rate", "5")]
-    assert {_asked(question, address, point)["tpot"] for question in ("price", "recommend", "launch")} == {kept}
-    assert "12.5" not in str(_asked("load", address, point).get("tpot", ""))
-    assert "tpot" not in _asked("explain", address, point)
-    assert _asked("price", address, {}).get("tpot", "") == typed
-
-
-def test_panels_ask_for_pools_where_pools_were_chosen() -> None:
-    point = {**TOGETHER, "disaggregated": "true", "speculation": "no_speculation"}
-    for question in ("price", "launch"):
-        asked = _asked(question, [], point)
-        assert (asked["disaggregated"], asked["engine"]) == ("true", ["vllm"])
-        assert "tp" not in asked
-    assert _asked("explain", [], point)["tp"] == "2"
+def test_a_load_of_pools_is_refused() -> None:
     with pytest.raises(RefusedError, match="This panel simulates aggregated deployments only"):
-        _asked("load", [], point)
+        _asked("load", [], {**TOGETHER, "disaggregated": "true", "speculation": "no_speculation"})
 
 
 def test_a_comparison_has_what_can_be_chosen(client: TestClient) -> None:
@@ -226,9 +184,7 @@ def test_controls_of_power_are_asked_and_drawn(client: TestClient) -> None:
 
 
 @pytest.mark.rows
-def test_power_that_cannot_be_is_said_beside_its_control(
-    client: TestClient, question: str, further: str, field: str, message: str
-) -> None:
+def test_impossible_power_is_refused(client: TestClient, question: str, further: str, field: str, message: str) -> None:
     refused = client.get(f"/view/{question}?{QUERY}&row=0&{further}")
     assert refused.status_code == 422
     assert refused.json()["error"]["field"] == field

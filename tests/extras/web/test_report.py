@@ -104,9 +104,7 @@ ANSWERS = [
 
 @pytest.mark.long
 @pytest.mark.parametrize("question", ANSWERS, ids=lambda question: question[0])
-def test_a_saved_answer_is_asked_again(
-    question: tuple[str, ...], written: Callable[..., Document], command: Command
-) -> None:
+def test_saved_answers_run_again(question: tuple[str, ...], written: Callable[..., Document], command: Command) -> None:
     assert command(*question, "-o", "answer.json").code == 0
     document = written("answer.json")
     assert document.texts("p", class_="remark") == [
@@ -114,9 +112,7 @@ def test_a_saved_answer_is_asked_again(
     ]
 
 
-def test_a_saved_answer_that_is_another_one_today(
-    written: Callable[..., Document], command: Command, tmp_path: Path
-) -> None:
+def test_saved_answers_that_differ_today(written: Callable[..., Document], command: Command, tmp_path: Path) -> None:
     assert command(*FRONTIER.split(), "-o", "answer.json").code == 0
     path = tmp_path / "answer.json"
     record = json.loads(path.read_text())

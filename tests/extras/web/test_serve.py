@@ -13,12 +13,10 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from tests.commands import Command
+from tests.commands import Command, python
 
 PROGRAM = str(Path(sys.executable).with_name("inference-econ"))
 
@@ -38,17 +36,12 @@ def test_a_port_in_use_names_one_that_is_free(refused: Command, taken: int) -> N
 
 @pytest.mark.parametrize(
     ("command", "package", "extra"),
-    [
-        *(("serve", package, "explorer") for package in ("starlette", "uvicorn")),
-        ("mcp", "mcp", "mcp"),
-    ],
+    [("serve", "starlette", "explorer"), ("serve", "uvicorn", "explorer"), ("mcp", "mcp", "mcp")],
 )
 def test_a_package_that_is_missing_is_named_with_what_installs_it(command: str, package: str, extra: str) -> None:
     without = f"import sys; sys.modules[{package!r}] = None; sys.argv = ['inference-econ', {command!r}]\n"
     program = without + "from inference_econ_cli.main import run; run()"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False
-    )
+    done = python("-c", program, stdin=subprocess.DEVNULL)
     assert done.returncode == 2
     assert f"{package} is not installed" in done.stderr
     assert f"pip install 'inference-econ[{extra}]'" in done.stderr
@@ -90,12 +83,8 @@ def test_it_prints_its_address_answers_warns_and_ends_with_one_line() -> None:
 
 
 def test_an_assistant_is_answered_over_standard_streams() -> None:
-    hello = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
-    }
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client}
     server = subprocess.Popen([PROGRAM, "mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert server.stdin is not None
     assert server.stdout is not None

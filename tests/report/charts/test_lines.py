@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
 
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Band, Plot, PlotSeries
-from tests.charted import Spec, encodings, legend, rows_of, sound, views
+from tests.charted import Spec, encodings, legend, marked, rows_of, sound, views
 
 GAP = PlotSeries(
     "a line",
@@ -34,10 +35,6 @@ PLOT = Plot(
     from_zero=True,
     promises={"SLO: p90 TTFT <= 10 ms": 10.0},
 )
-
-
-def marked(spec: Spec, kind: str) -> list[Spec]:
-    return [view for view in views(spec) if view["mark"]["type"] == kind]
 
 
 @pytest.fixture(scope="module")
@@ -120,3 +117,19 @@ def test_ticks_of_few_values_are_all_labelled(few: bool) -> None:
     spec = sound(charts.line_chart(Plot("Which?\nOf two", "x", "y", (line,), "y")))
     (drawn,) = marked(spec, "line")
     assert ("[1, 2, 5]" not in drawn["encoding"]["y"]["axis"]["labelExpr"]) is few
+
+
+def _interval_plot(*series: PlotSeries) -> Plot:
+    return Plot("Time to first token", "TTFT p90 [ms]", "US dollars per hour", series, bands="80% interval")
+
+
+def test_points_have_their_intervals_and_outlines() -> None:
+    row = PlotSeries("row 1", [300.0], [64.0], points=True, band=Band([200.0], [64.0], [450.0], [64.0]), hollow=True)
+    plain = PlotSeries("row 2", [350.0], [80.0], points=True)
+    spec = sound(charts.line_charts([_interval_plot(row, plain)], "What do deployments cost?"))
+    interval, aggregated, disaggregated = spec["concat"][0]["layer"]
+    assert spec["datasets"][interval["data"]["name"]] == [{"x": 200.0, "end": 450.0, "y": 64.0, "band": "80% interval"}]
+    assert interval["encoding"]["opacity"]["scale"]["domain"] == ["80% interval"]
+    assert (aggregated["mark"]["filled"], disaggregated["mark"]["filled"]) == (True, False)
+    without = sound(charts.line_charts([_interval_plot(plain)], "What do deployments cost?"))
+    assert "80% interval" not in json.dumps(without)

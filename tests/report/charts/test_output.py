@@ -13,6 +13,7 @@ from inference_econ.errors import InputError
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries
 from tests.charted import sound
+from tests.reading import present
 
 TITLE = "What does </script> & cost?\nOf a model"
 PLOT = Plot(
@@ -50,8 +51,7 @@ def test_a_page_holds_all_that_it_needs(chart: charts.AnyChart, tmp_path: Path) 
     text = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert not re.search(r"(src|href)=", re.sub(r"(?s)<script>.*?</script>", "", text))
     assert "What does &lt;/script&gt; &amp; cost?" in text
-    data = re.search(r"const chart = (.*), dark = (.*), narrow", text)
-    assert data is not None
+    data = present(re.search(r"const chart = (.*), dark = (.*), narrow", text))
     plain, dark = map(json.loads, data.groups())
     assert plain["title"]["text"] == "What does </script> & cost?"
     assert dark == charts.config(dark=True)

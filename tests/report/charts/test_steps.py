@@ -16,7 +16,7 @@ from inference_econ.report.charts.roofline import RooflinePicture
 from inference_econ.report.questions.explain import ExplanationPage
 from inference_econ.report.questions.frontier import FrontierPage
 from tests import asking
-from tests.charted import Spec, rows_of, sound, views
+from tests.charted import Spec, marked, rows_of, sound, views
 
 STEPS = {
     "dense": lambda: asking.explain("llama_3_70b", "h100_sxm", tp=4, batch=64, weights="fp8"),
@@ -32,10 +32,6 @@ def step(request: pytest.FixtureRequest) -> ie.Explanation:
 
 def roofline(step: ie.Explanation) -> RooflinePicture:
     return charts.roofline(step.setup, step.operators, step.seconds)
-
-
-def marked(spec: Spec, kind: str) -> list[Spec]:
-    return [view for view in views(spec) if view["mark"]["type"] == kind]
 
 
 def test_the_largest_operators_are_named_and_names_cover_nothing(step: ie.Explanation) -> None:
@@ -94,14 +90,10 @@ def spec(front: ServiceFrontier) -> Spec:
     return sound(FrontierPage(front, "cost").charts()["frontier"])
 
 
-def test_the_step_of_the_point_that_is_clicked_adds_up_to_its_time_per_token(
-    front: ServiceFrontier, spec: Spec
-) -> None:
+def test_the_step_of_a_clicked_point_adds_up_to_its_time_per_token(front: ServiceFrontier, spec: Spec) -> None:
     (clicked,) = [param for param in spec["params"] if param["name"] == "clicked"]
     assert clicked["value"] == [{"n": front.preferred_index()}]
-    (whole,) = [
-        view for view in views(spec) if view.get("mark", {}).get("type") == "bar" and "whole" in str(view["transform"])
-    ]
+    (whole,) = [it for it in views(spec) if it.get("mark", {}).get("type") == "bar" and "whole" in str(it["transform"])]
     assert {"filter": {"param": "clicked", "empty": False}} in whole["transform"]
     rows = [row for row in rows_of(spec, whole) if row["style"] == "whole"]
     assert [row["end"] for row in rows] == pytest.approx(1e3 * front.tpot_seconds, rel=1e-5)

@@ -9,22 +9,12 @@ import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.extras.servers.levels import DEPTHS, Group, Observed, Spreads, places_of, shared_of
-from inference_econ.extras.servers.measurements import Measurement
 from inference_econ.extras.servers.prediction.predict import Prediction
+from tests.measured import measurement
 
 GROUP = Group("vllm", "hopper")
 SPREADS = Spreads(np.array([[0.1, 0.2, 0.05, 0.1, 0.2, 0.2], [0.2, 0.1, 0.1, 0.3, 0.0, 0.2]]), np.array([0.05, 0.2]))
 NESTED = slice(len(DEPTHS))
-
-
-def measurement(**changes: Any) -> Measurement:
-    """Return a row of Llama 3.1 70B on eight H200."""
-    values = {
-        "id": "1", "dataset": "mine", "source": "mine", "engine": "vllm", "engine_version": "0.12.0",
-        "model": "llama_3_70b", "hardware": "h200_sxm", "accelerators": 8, "tp": 8, "weights": "fp8", "isl": 1000.0,
-        "osl": 1000.0, "load": "concurrency", "concurrency": 16.0,
-    }  # fmt: skip
-    return Measurement(**{**values, **changes})
 
 
 def observed(

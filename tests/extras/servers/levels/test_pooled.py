@@ -9,33 +9,19 @@ import pytest
 
 from data.levels.fitted import shared_data
 from inference_econ._types import Array
-from inference_econ.extras.servers.levels import (
-    DEPTHS,
-    Group,
-    Observed,
-    Place,
-    corrected_releases,
-    entries_of,
-    known_entries,
-    known_releases,
-    known_shared,
-    level_of,
-    levels_data,
-    own_levels,
-    places_of,
-    pooled,
-)
+from inference_econ.extras.servers import levels as pooling
 from inference_econ.inputs import MeasuredLevels
-from tests.extras.servers.levels.rows import GROUP, NESTED, SPREADS, measurement, observed
+from tests.extras.servers.levels.rows import GROUP, NESTED, SPREADS, observed
+from tests.measured import measurement
 
 
 def test_one_row_moves_every_effect_by_its_share_of_the_variance() -> None:
     """With a single row, its correction is its error times the variance of effects over that of the row."""
-    levels = pooled([observed(0.5)], SPREADS)
+    levels = pooling.pooled([observed(0.5)], SPREADS)
     variances = SPREADS.effects[0, NESTED] ** 2
     share = variances.cumsum() / (variances.sum() + SPREADS.rows[0] ** 2)
-    place = places_of(measurement())[0]
-    for depth in range(len(DEPTHS)):
+    place = pooling.places_of(measurement())[0]
+    for depth in range(len(pooling.DEPTHS)):
         assert levels[GROUP, 0, tuple(place[: depth + 1])] == pytest.approx(0.5 * share[depth], rel=1e-6)
 
 
@@ -47,52 +33,50 @@ def test_levels_are_the_mean_of_a_normal_distribution_given_the_rows() -> None:
         observed(-0.3, 0.3, engine_version="0.15.0"),
     ]
 
-    def shared(first: Place, second: Place, kind: int) -> float:
+    def shared(first: pooling.Place, second: pooling.Place, kind: int) -> float:
         same = 0
-        while same < len(DEPTHS) and first[: same + 1] == second[: same + 1]:
+        while same < len(pooling.DEPTHS) and first[: same + 1] == second[: same + 1]:
             same += 1
         return float(np.sum(SPREADS.effects[kind][:same] ** 2))
 
-    def covariance(first: Observed, second: Observed) -> Array:
+    def covariance(first: pooling.Observed, second: pooling.Observed) -> Array:
         """Return the covariance of the corrections of two rows, for both kinds of steps."""
         return np.diag([shared(first.places[kind], second.places[kind], kind) for kind in range(2)])
 
     joint = np.block([[a.slopes @ covariance(a, b) @ b.slopes.T for b in rows] for a in rows])
     joint += np.diag(np.tile(SPREADS.rows**2, len(rows)))
     errors = np.concatenate([row.errors for row in rows])
-    levels = pooled(rows, SPREADS)
+    levels = pooling.pooled(rows, SPREADS)
     for row in rows:
         cross = np.hstack([covariance(row, other) @ other.slopes.T for other in rows])
-        assert level_of(levels, row) == pytest.approx(cross @ np.linalg.solve(joint, errors), rel=1e-9)
+        assert pooling.level_of(levels, row) == pytest.approx(cross @ np.linalg.solve(joint, errors), rel=1e-9)
 
 
 def test_what_shares_nothing_has_no_level() -> None:
     """Another model or chip has exactly the prediction of its profile."""
-    levels = pooled([observed(0.5)], SPREADS)
+    levels = pooling.pooled([observed(0.5)], SPREADS)
     changes: list[dict[str, Any]] = [{"model": "llama_3_8b"}, {"hardware": "h100_sxm"}]
     for change in changes:
-        assert level_of(levels, observed(0.0, **change)).tolist() == [0.0, 0.0]
+        assert pooling.level_of(levels, observed(0.0, **change)).tolist() == [0.0, 0.0]
 
 
 def test_proposals_are_those_of_an_engine_on_all_chips() -> None:
     """The excess time of speculation rounds belongs to the engine's host, separate from a model on a chip."""
-    drafting: dict[str, Any] = {
-        "model": "deepseek_v3",
-        "weights": "fp8_block",
-        "engine": "sglang",
-        "speculation": "MTP2",
-    }
-    levels = pooled([observed(0.6, **drafting)], SPREADS)
+    server = {"model": "deepseek_v3", "weights": "fp8_block", "engine": "sglang"}
+    drafting: dict[str, Any] = server | {"speculation": "MTP2"}
+    levels = pooling.pooled([observed(0.6, **drafting)], SPREADS)
     plain, other = observed(0.0, **drafting | {"speculation": "none"}), observed(0.0, **drafting | {"hardware": "b200"})
-    name = (Group("sglang", ""), 0, ("speculation", ""))
-    assert level_of(levels, other)[0] == pytest.approx(levels[name])
-    assert 0.0 < levels[name] < level_of(levels, observed(0.0, **drafting))[0] < 0.6
-    assert level_of(levels, plain)[0] < level_of(levels, observed(0.0, **drafting))[0] - levels[name] + 1e-9
-    group, row = Group("sglang", "hopper"), observed(0.6, **drafting)
-    entries, shared = entries_of(group, [row], levels), shared_data(group, [row], levels)
-    file = MeasuredLevels.build(levels_data(group, entries, SPREADS, {}, date="2026-11-01", shared=shared), origin="")
-    prefill = (Group("sglang", ""), 1, ("speculation", ""))
-    assert known_shared(group, file) == {name: pytest.approx(levels[name], abs=1e-4), prefill: 0.0}
+    name = (pooling.Group("sglang", ""), 0, ("speculation", ""))
+    assert pooling.level_of(levels, other)[0] == pytest.approx(levels[name])
+    both = pooling.level_of(levels, observed(0.0, **drafting))[0]
+    assert 0.0 < levels[name] < both < 0.6
+    assert pooling.level_of(levels, plain)[0] < both - levels[name] + 1e-9
+    group, row = pooling.Group("sglang", "hopper"), observed(0.6, **drafting)
+    entries, shared = pooling.entries_of(group, [row], levels), shared_data(group, [row], levels)
+    data = pooling.levels_data(group, entries, SPREADS, {}, date="2026-11-01", shared=shared)
+    file = MeasuredLevels.build(data, origin="")
+    prefill = (pooling.Group("sglang", ""), 1, ("speculation", ""))
+    assert pooling.known_shared(group, file) == {name: pytest.approx(levels[name], abs=1e-4), prefill: 0.0}
 
 
 def test_a_release_moves_servers_of_all_models_from_then_on() -> None:
@@ -102,26 +86,24 @@ def test_a_release_moves_servers_of_all_models_from_then_on() -> None:
         for model in ("llama_3_70b", "qwen3_32b")
         for version, error in (("0.12.0", 0.0), ("0.18.0", 0.4))
     ]
-    levels = pooled(rows, SPREADS)
-    name = (Group("vllm", ""), 0, ("release", "0.18.0"))
+    levels = pooling.pooled(rows, SPREADS)
+    name = (pooling.Group("vllm", ""), 0, ("release", "0.18.0"))
     assert levels[name] > 0.1
     for version in ("0.12.0", "0.18.0", "0.19.0", "0.24.0"):
         other = observed(0.0, kinds="release", model="llama_3_8b", engine_version=version)
-        assert level_of(levels, other)[0] == pytest.approx(0.0 if version == "0.12.0" else levels[name])
-    file = MeasuredLevels.build(
-        levels_data(GROUP, entries_of(GROUP, rows, levels), SPREADS, {}, date="2026-11-01", newest="0.18.0",
-                    shared=shared_data(GROUP, rows, levels)),
-        origin="",
-    )  # fmt: skip
-    assert known_shared(GROUP, file)[name] == pytest.approx(levels[name], abs=1e-4)
-    assert known_releases(file) == {"vllm": {False: ["0.18.0"], True: []}}
+        assert pooling.level_of(levels, other)[0] == pytest.approx(0.0 if version == "0.12.0" else levels[name])
+    entries, shared = pooling.entries_of(GROUP, rows, levels), shared_data(GROUP, rows, levels)
+    data = pooling.levels_data(GROUP, entries, SPREADS, {}, date="2026-11-01", newest="0.18.0", shared=shared)
+    file = MeasuredLevels.build(data, origin="")
+    assert pooling.known_shared(GROUP, file)[name] == pytest.approx(levels[name], abs=1e-4)
+    assert pooling.known_releases(file) == {"vllm": {False: ["0.18.0"], True: []}}
 
 
 def test_a_release_has_a_correction_if_several_architectures_were_measured_with_it() -> None:
     """With one architecture, it and the release are confounded. The first release is the reference."""
 
     def released(*rows: tuple[str, str]) -> object:
-        return corrected_releases([measurement(model=model, engine_version=version) for model, version in rows])
+        return pooling.corrected_releases([measurement(model=model, engine_version=version) for model, version in rows])
 
     first = [("llama_3_70b", "0.12.0"), ("qwen3_32b", "0.12.0")]
     assert released(*first, ("gpt_oss_120b", "0.18.0"), ("qwen3_32b", "0.18.0")) == {"vllm": {False: []}}
@@ -133,16 +115,16 @@ def test_a_release_has_a_correction_if_several_architectures_were_measured_with_
 def test_a_misfit_moves_its_own_version_only() -> None:
     series: dict[str, Any] = {"model": "qwen3_235b_a22b", "kinds": "release", "weights": "fp8_block"}
     row = observed(0.7, engine_version="0.12.0", **series)
-    levels = pooled([row], SPREADS)
+    levels = pooling.pooled([row], SPREADS)
     assert row.misfit
-    assert level_of(levels, row)[0] > 0.1
-    assert level_of(levels, observed(0.0, engine_version="0.18.0", **series))[0] == 0.0
+    assert pooling.level_of(levels, row)[0] > 0.1
+    assert pooling.level_of(levels, observed(0.0, engine_version="0.18.0", **series))[0] == 0.0
 
 
-def shipped(*rows: Observed) -> MeasuredLevels:
+def shipped(*rows: pooling.Observed) -> MeasuredLevels:
     """Return a file that was fitted to some rows."""
-    entries = entries_of(GROUP, rows, pooled(rows, SPREADS))
-    return MeasuredLevels.build(levels_data(GROUP, entries, SPREADS, {}, date="2026-11-01"), origin="levels")
+    entries = pooling.entries_of(GROUP, rows, pooling.pooled(rows, SPREADS))
+    return MeasuredLevels.build(pooling.levels_data(GROUP, entries, SPREADS, {}, date="2026-11-01"), origin="levels")
 
 
 def test_a_file_holds_no_level_beyond_its_bounds() -> None:
@@ -153,7 +135,7 @@ def test_a_file_holds_no_level_beyond_its_bounds() -> None:
 def test_a_file_says_what_was_fitted() -> None:
     """After writing and reading, corrections are equal except for their last digits."""
     rows = [observed(0.4, 0.1), observed(0.1, -0.2, tp=4), observed(-0.3, 0.3, engine_version="0.15.0")]
-    levels, known = pooled(rows, SPREADS), known_entries(shipped(*rows))
+    levels, known = pooling.pooled(rows, SPREADS), pooling.known_entries(shipped(*rows))
     assert known
     for (_, kind, part), value in levels.items():
         assert (known[part].decode, known[part].prefill)[kind] == pytest.approx(value, abs=1e-4)
@@ -165,13 +147,13 @@ def test_one_point_of_ones_own_moves_what_it_may_differ_in(change: dict[str, Any
     """One own row corrects a deployment alone; a row of a version corrects all narrower groups."""
     file = shipped(observed(0.4, 0.1), observed(0.3, 0.0))
     own = observed(0.9, **change)
-    mine = MeasuredLevels.build(own_levels(file, GROUP, [own], date="2026-11-02"), origin="mine")
-    known = known_entries(file)
+    mine = MeasuredLevels.build(pooling.own_levels(file, GROUP, [own], date="2026-11-02"), origin="mine")
+    known = pooling.known_entries(file)
     place = own.places[0]
     before = next(known[part] for length in (4, 3, 2, 1) if (part := tuple(place[:length])) in known).decode
     variance = float(np.sum(SPREADS.effects[0, NESTED][-narrower:] ** 2))
     moved = before + (0.9 - before) * variance / (variance + SPREADS.rows[0] ** 2)
-    assert known_entries(mine)[tuple(place)].decode == pytest.approx(moved, abs=2e-4)
+    assert pooling.known_entries(mine)[tuple(place)].decode == pytest.approx(moved, abs=2e-4)
     for part, entry in known.items():
         if part != tuple(place):
-            assert known_entries(mine)[part][1:] == pytest.approx(entry[1:], abs=1e-3)
+            assert pooling.known_entries(mine)[part][1:] == pytest.approx(entry[1:], abs=1e-3)

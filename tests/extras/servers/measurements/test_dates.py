@@ -9,6 +9,7 @@ import pytest
 
 from inference_econ.extras.servers import Measurement, Skipped, measurements
 from inference_econ.extras.servers.measurements._record import days
+from tests.reading import of
 
 COLUMNS = (
     "model,hardware,isl,osl,batch_or_concurrency,batch_kind,metric,value,unit,tp,engine,source,version_date,measured"
@@ -46,16 +47,14 @@ def test_a_column_of_dates_comes_before_what_the_source_says(tmp_path: Path) -> 
 def test_days_in_the_future_are_refused(tmp_path: Path, column: str) -> None:
     day = date.today() + timedelta(days=2)
     text = f"measured={day}" if column == "source" else f"{day}"
-    row = _read(tmp_path, **{column: text})
-    assert isinstance(row, Skipped)
+    row = of(Skipped, _read(tmp_path, **{column: text}))
     assert row.line == 2
     assert f"{day} is in the future: today is {date.today()}; give the day of the measurement" in row.reason
 
 
 @pytest.mark.parametrize("text", ["yesterday", "2026-13", "2026-02-30"])
 def test_what_is_no_date_is_refused(tmp_path: Path, text: str) -> None:
-    row = _read(tmp_path, measured=text)
-    assert isinstance(row, Skipped)
+    row = of(Skipped, _read(tmp_path, measured=text))
     assert row.reason == f"{text!r} is not a date; write for example 2026-04-17, 2026-04, or 2025-12..2026-02"
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import shutil
 from collections import Counter
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +17,7 @@ from inference_econ.extras.servers import Measurement, Skipped, measurements
 from inference_econ.extras.servers.measurements import RecordedPool
 from inference_econ.extras.servers.prediction import predict
 from inference_econ.inputs import catalog
-from tests.reading import tables
+from tests.reading import has_fields, of, only, tables, write_csv
 
 CONFIGS = Path(__file__).parents[3] / "fixtures" / "hf_configs"
 SERVING = "id,backend,backend_version,model_path,system,precision,mode,isl,osl,silicon_ttft_ms,silicon_tpot_ms"
@@ -26,42 +26,27 @@ POINTS = (
     "id,model,hardware,n_gpus,tp,pp,ep,dp,weight_dtype,kv_dtype,isl,osl,batch_or_concurrency,batch_kind,metric,value,"
     "unit,spec_decode,engine,source_id,quality,notes,tpot_ms_equiv,tier"
 )
-POINT: dict[str, str] = tables(Path(__file__))["POINT"]
-SERVED = {
-    "id": "s", "backend": "trtllm", "model_path": "deepseek-ai/DeepSeek-R1", "system": "b200_sxm",
-    "precision": "fp8", "mode": "agg", "isl": "1024", "osl": "1024", "silicon_ttft_ms": "200",
-    "silicon_tpot_ms": "10", "silicon_concurrency": "64", "batch_size": "64", "tp_size": "8.0", "pp_size": "1.0",
-    "attention_dp_size": "1.0", "moe_tp_size": "8.0", "moe_ep_size": "1.0",
-}  # fmt: skip
+TABLES: dict[str, dict[str, str]] = tables(Path(__file__))
+POINT, SERVED, SHORT, NIGHTLY = (TABLES[name] for name in ("POINT", "SERVED", "SHORT", "NIGHTLY"))
 
 
 def _read(path: Path, header: str, *rows: dict[str, str]) -> list[Measurement | Skipped]:
-    columns = header.split(",")
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, columns)
-        writer.writeheader()
-        writer.writerows(rows)
-    return measurements.read_measurements(path)
+    return measurements.read_measurements(write_csv(path, rows, header.split(",")))
 
 
 def _point(tmp_path: Path, **changes: str) -> Measurement:
-    (found,) = _read(tmp_path / "mine.csv", POINTS, {**POINT, **changes})
-    assert isinstance(found, Measurement), found
-    return found
+    return only(Measurement, _read(tmp_path / "mine.csv", POINTS, {**POINT, **changes}))
 
 
 def _reason(tmp_path: Path, **changes: str) -> str:
-    (found,) = _read(tmp_path / "mine.csv", POINTS, {**POINT, **changes})
-    assert isinstance(found, Skipped), found
+    found = only(Skipped, _read(tmp_path / "mine.csv", POINTS, {**POINT, **changes}))
     assert (found.id, found.dataset) == ("p", "mine")
     return found.reason
 
 
 def _served(tmp_path: Path, **changes: str) -> Measurement:
     further = "".join(f",{column}" for column in changes if column not in SERVED and column != "source")
-    (found,) = _read(tmp_path / "mine.csv", f"{SERVING},{LAYOUT},source{further}", SERVED | changes)
-    assert isinstance(found, Measurement), found
-    return found
+    return only(Measurement, _read(tmp_path / "mine.csv", f"{SERVING},{LAYOUT},source{further}", SERVED | changes))
 
 
 # The shipped files.
@@ -107,8 +92,7 @@ def test_shipped_measurements_are_possible() -> None:
 
 
 def test_a_shipped_server_by_hand() -> None:
-    one = next(one for one in _shipped() if one.id == "dsr1_h200_sglang_fp8_agg_1024x1024_c4_cfg81")
-    assert isinstance(one, Measurement)
+    one = of(Measurement, next(one for one in _shipped() if one.id == "dsr1_h200_sglang_fp8_agg_1024x1024_c4_cfg81"))
     assert (one.engine, one.engine_version, one.model, one.hardware) == ("sglang", "0.5.9", "deepseek_v3", "h200_sxm")
     assert (one.accelerators, one.tp, one.dp, one.pp, one.ep) == (8, 8, 1, 1, 1)
     # Nominally 1024; InferenceX draws lengths between 0.8 and 1.0 of that.
@@ -120,8 +104,7 @@ def test_a_shipped_server_by_hand() -> None:
 
 
 def test_an_inferencemax_run_by_hand() -> None:
-    one = next(one for one in _shipped() if one.dataset == "inferencemax_aggregated")
-    assert isinstance(one, Measurement)
+    one = of(Measurement, next(one for one in _shipped() if one.dataset == "inferencemax_aggregated"))
     assert (one.engine, one.hardware, one.accelerators, one.tp, one.ep, one.speculation) == (
         *("sglang", "h200_sxm", 8, 8, 1, "none"),
     )
@@ -135,8 +118,7 @@ def test_an_inferencemax_run_by_hand() -> None:
 
 
 def test_a_server_under_poisson_load_by_hand() -> None:
-    one = next(one for one in _shipped() if one.dataset == "poisson_load_a100")
-    assert isinstance(one, Measurement)
+    one = of(Measurement, next(one for one in _shipped() if one.dataset == "poisson_load_a100"))
     assert (one.engine, one.model, one.hardware, one.weights) == ("vllm", "llama_3_8b", "a100_pcie_80", "fp16")
     assert (one.load, one.requests_per_second, one.concurrency) == ("rate", 100.0, None)
     assert one.tpot_seconds == pytest.approx(0.07971859145686275, rel=1e-12)
@@ -153,8 +135,7 @@ def test_disaggregated_servers_have_pools() -> None:
 def test_pools_without_workers_are_those_of_the_same_run() -> None:
     # Another collection has this server without workers and with attention-DP recorded as tp.
     name = "2026_03_25_deepseek_r1_h200_sxm_trtllm_fp8_disagg_1024x1024_c1152_tp8_0_ep8_0_406"
-    one = next(one for one in _shipped() if one.id == name)
-    assert isinstance(one, Measurement)
+    one = of(Measurement, next(one for one in _shipped() if one.id == name))
     assert one.decode == RecordedPool(workers=9, tp=1, dp=8, pp=1, ep=8, slots=4096)
     assert "pools of dsr1_h200_trtllm_fp8_disagg_1024x1024_c1152_cfg321, which is as fast" in one.remarks
     unknown = [one for one in _shipped() if isinstance(one, Measurement) and one.accelerators is None]
@@ -163,10 +144,7 @@ def test_pools_without_workers_are_those_of_the_same_run() -> None:
 
 
 def test_the_batch_of_one_decode_worker_says_how_many_there_are(tmp_path: Path) -> None:
-    row = {
-        "mode": "disagg", "silicon_concurrency": "768", "prefill_tp_size": "8", "decode_tp_size": "1",
-        "decode_attention_dp_size": "8", "decode_moe_tp_size": "1", "decode_moe_ep_size": "8",
-    }  # fmt: skip
+    row = TABLES["DISAGGREGATED"]
     assert _served(tmp_path, **row).decode == RecordedPool(workers=None, tp=1, dp=8, pp=1, ep=8)
     one = _served(tmp_path, **row, decode_batch_size="32.0")
     assert one.decode == RecordedPool(workers=3, tp=1, dp=8, pp=1, ep=8)
@@ -183,22 +161,12 @@ def test_repeats_count_once() -> None:
 
 def test_degrees_of_nightly_pools_that_a_script_sets(tmp_path: Path) -> None:
     """With attention-DP every accelerator of a worker is a group; rates are of all accelerators together."""
-    cells = {
-        "hf_model": "deepseek-ai/DeepSeek-R1-0528", "hardware": "gb200", "framework": "dynamo-sglang",
-        "precision": "fp8", "spec_decoding": "none", "isl": "1024", "osl": "1024", "prefill_tp": "1.0",
-        "prefill_ep": "1.0", "prefill_dp_attention": "true", "prefill_num_workers": "1.0", "decode_tp": "8.0",
-        "decode_ep": "8.0", "decode_dp_attention": "false", "decode_num_workers": "2.0", "num_prefill_gpu": "4.0",
-        "num_decode_gpu": "16.0", "conc": "64", "tput_per_gpu": "200", "output_tput_per_gpu": "125",
-        "input_tput_per_gpu": "500", "median_ttft": "0.5", "median_tpot": "0.01", "median_e2el": "10",
-    }  # fmt: skip
-    (one,) = _read(tmp_path / "nightly.csv", ",".join(cells), cells)
-    assert isinstance(one, Measurement)
+    one = only(Measurement, _read(tmp_path / "nightly.csv", ",".join(NIGHTLY), NIGHTLY))
     assert one.prefill == RecordedPool(workers=1, tp=1, dp=4, pp=1, ep=4)
     assert one.decode == RecordedPool(workers=2, tp=8, dp=1, pp=1, ep=8)
     assert (one.accelerators, one.concurrency, one.ttft_seconds, one.speculation) == (20, 64.0, 0.5, "none")
     assert one.output_tokens_per_second_per_accelerator == one.input_tokens_per_second_per_accelerator == 100.0
-    (odd,) = _read(tmp_path / "odd.csv", ",".join(cells), cells | {"num_decode_gpu": "15"})
-    assert isinstance(odd, Skipped)
+    odd = only(Skipped, _read(tmp_path / "odd.csv", ",".join(NIGHTLY), NIGHTLY | {"num_decode_gpu": "15"}))
     assert odd.reason == "num_decode_gpu 15 are no multiple of 2 workers"
 
 
@@ -214,18 +182,12 @@ def test_runs_that_must_have_speculated_are_suspected() -> None:
 
 
 def test_a_busier_server_that_is_faster_is_suspected(tmp_path: Path) -> None:
-    row = {
-        "backend": "vllm", "model_path": "Llama-3-8B", "system": "h100", "mode": "agg", "isl": "9", "osl": "9",
-        "silicon_ttft_ms": "9", "tp_size": "1",
-    }  # fmt: skip
     plain, noise, fast, other = _read(
         tmp_path / "mine.csv",
         f"{SERVING},{LAYOUT}",
-        {**row, "silicon_concurrency": "4", "silicon_tpot_ms": "10"},
-        {**row, "silicon_concurrency": "4", "silicon_tpot_ms": "9.5"},
-        {**row, "silicon_concurrency": "8", "silicon_tpot_ms": "8"},
-        {**row, "silicon_concurrency": "2", "silicon_tpot_ms": "8"},
-    )
+        *({**SHORT, "silicon_concurrency": users, "silicon_tpot_ms": time}
+          for users, time in (("4", "10"), ("4", "9.5"), ("8", "8"), ("2", "8"))),
+    )  # fmt: skip
     assert [getattr(one, "speculation", "") for one in (plain, noise, other)] == ["unrecorded"] * 3
     assert isinstance(fast, Measurement)
     assert fast.speculation == "suspected"
@@ -256,33 +218,12 @@ def test_concurrency_for_want_of_a_column(tmp_path: Path) -> None:
     assert _served(tmp_path, **changes, moe_tp_size="1", moe_ep_size="8").concurrency == 32.0
 
 
-@pytest.mark.rows
-def test_layouts_of_points(tmp_path: Path, changes: dict[str, str], layout: list[int | None]) -> None:
-    one = _point(tmp_path, **changes)
-    assert (one.accelerators, one.tp, one.dp, one.pp, one.ep) == tuple(layout)
-
-
 # Values.
 
 
 @pytest.mark.rows
-def test_metrics_and_units(tmp_path: Path, metric: str, unit: str, field: str, value: float) -> None:
-    one = _point(tmp_path, metric=metric, unit=unit)
-    assert getattr(one, field) == pytest.approx(value, rel=1e-12)
-    assert one.statistic == ("median" if "median" in metric else "mean")
-
-
-@pytest.mark.rows
-def test_loads(
-    tmp_path: Path, kind: str, demand: str, load: str, concurrency: float | None, rate: float | None
-) -> None:
-    one = _point(tmp_path, batch_kind=kind, batch_or_concurrency=demand)
-    assert (one.load, one.concurrency, one.requests_per_second) == (load, concurrency, rate)
-
-
-@pytest.mark.rows
-def test_number_formats(tmp_path: Path, written: str, model: str, hardware: str, weights: str | None) -> None:
-    assert _point(tmp_path, weight_dtype=written, model=model, hardware=hardware).weights == weights
+def test_fields_of_points(tmp_path: Path, cells: dict[str, str], fields: dict[str, Any]) -> None:
+    assert has_fields(_point(tmp_path, **cells), fields)
 
 
 @pytest.mark.rows
@@ -324,16 +265,12 @@ def test_columns_of_other_case_and_a_byte_order_mark(tmp_path: Path) -> None:
     header = f"\ufeff{POINTS.upper().replace(',', ' , ')}"
     cells = [POINT.get(column, "") for column in POINTS.split(",")]
     path.write_text(f"{header}\n{','.join(cells)}\n\n", encoding="utf-8")
-    (one,) = measurements.read_measurements(path)
-    assert isinstance(one, Measurement)
+    only(Measurement, measurements.read_measurements(path))
 
 
 # Columns that are the fields of a measurement.
 
-OURS = {
-    "id": "a", "model": "meta-llama/Llama-3.1-8B", "hardware": "H100", "accelerators": "2", "tp": "2", "isl": "1000",
-    "osl": "200", "load": "concurrency", "concurrency": "8", "ttft_seconds": "0.05", "tpot_seconds": "0.0095",
-}  # fmt: skip
+OURS = TABLES["OURS"]
 
 
 def _ours(tmp_path: Path, **changes: str) -> Measurement | Skipped:
@@ -377,42 +314,19 @@ def test_pools_have_columns_of_their_own(tmp_path: Path) -> None:
 
 
 def test_every_field_is_a_column() -> None:
-    fields = {field.name for field in dataclasses.fields(Measurement)} - {
-        "prefill",
-        "decode",
-        "dataset",
-        "cached",
-        "draft_tokens",
-    }
-    assert fields < set(columns())
+    derived = {"prefill", "decode", "dataset", "cached", "draft_tokens"}
+    assert {field.name for field in dataclasses.fields(Measurement)} - derived < set(columns())
     for path in catalog.server_files().values():
         assert tuple(path.read_text(encoding="utf-8").partition("\n")[0].split(",")) == columns()
 
 
 @pytest.mark.rows
 def test_rows_of_fields_that_cannot_be_used_say_why(tmp_path: Path, changes: dict[str, str], reason: str) -> None:
-    row = _ours(tmp_path, **changes)
-    assert isinstance(row, Skipped)
+    row = of(Skipped, _ours(tmp_path, **changes))
     assert row.reason.startswith(reason)
 
 
 # Names.
-
-
-@pytest.mark.rows
-def test_names_of_models(tmp_path: Path, written: str, name: str) -> None:
-    assert _point(tmp_path, model=written, weight_dtype="").model == name
-
-
-@pytest.mark.rows
-def test_names_of_hardware(tmp_path: Path, written: str, name: str) -> None:
-    assert _point(tmp_path, hardware=written, weight_dtype="").hardware == name
-
-
-@pytest.mark.rows
-def test_names_of_engines(tmp_path: Path, written: str, name: str, version: str) -> None:
-    one = _point(tmp_path, engine=written)
-    assert (one.engine, one.engine_version) == (name, version)
 
 
 def test_every_name_in_the_table_leads_somewhere() -> None:
@@ -432,11 +346,8 @@ def test_rows_that_cannot_be_used_say_why(tmp_path: Path, changes: dict[str, str
 
 @pytest.mark.rows
 def test_servers_that_cannot_be_used_say_why(tmp_path: Path, changes: dict[str, str], reason: str) -> None:
-    row = {
-        "backend": "vllm", "model_path": "Llama-3-8B", "system": "h100", "mode": "agg", "isl": "9", "osl": "9",
-        "silicon_ttft_ms": "9", "silicon_tpot_ms": "9", "silicon_concurrency": "1", "batch_size": "1", "tp_size": "1",
-    }  # fmt: skip
-    (found,) = _read(tmp_path / "mine.csv", f"{SERVING},{LAYOUT},source", {**row, **changes})
+    row = SHORT | {"silicon_tpot_ms": "9", "silicon_concurrency": "1", "batch_size": "1"} | changes
+    (found,) = _read(tmp_path / "mine.csv", f"{SERVING},{LAYOUT},source", row)
     assert found == Skipped("row 1", "mine", reason)
 
 
@@ -534,11 +445,3 @@ def test_engines_that_were_compiled(tmp_path: Path) -> None:
 def test_servers_that_only_decode_read_no_prompts() -> None:
     (one,) = [one for one in _shipped() if isinstance(one, Measurement) and one.id == "T1431"]
     assert (one.context, one.concurrency) == (2000.0, 18432.0)
-
-
-def test_the_kind_of_a_file_and_its_cells(tmp_path: Path) -> None:
-    path = tmp_path / "mine.csv"
-    _read(path, POINTS, {**POINT, "id": "first"}, {**POINT, "id": "second"})
-    kind, cells = measurements.cells(path)
-    assert kind == "points"
-    assert [cell["id"] for cell in cells] == ["first", "second"]

@@ -104,7 +104,8 @@ def test_a_run_with_hardly_any_load() -> None:
 
 def test_a_run_of_hosts_that_launch_slowly_and_prepare_steps() -> None:
     """At low load, and with prompts that share launches, throughput is much higher than one by one."""
-    slow = _service(isl=128, changes=("host.launch=80 us", "host.captured_tokens=0", "host.steps_ahead=1"))
+    hosts = ("host.launch=80 us", "host.captured_tokens=0")
+    slow, waiting = (_service(isl=128, changes=(*hosts, f"host.steps_ahead={steps}")) for steps in (1, 0))
     assert slow.prefill_seconds > 3.0 * _service(isl=128).prefill_seconds
     trace, _ = _played(slow, 0.01, 20)
     assert np.median(trace.ttft) == pytest.approx(slow.prefill_seconds)
@@ -112,14 +113,7 @@ def test_a_run_of_hosts_that_launch_slowly_and_prepare_steps() -> None:
     assert 2000 / seconds > 1.5 / slow.prefill_seconds
     # Requests that arrive during a step wait for one more step.
     rate = 0.3 / slow.prefill_seconds
-    ahead, at_once = (
-        _played(
-            _service(isl=128, changes=("host.launch=80 us", "host.captured_tokens=0", f"host.steps_ahead={steps}")),
-            rate,
-            2000,
-        )[0].ttft.mean()
-        for steps in (1, 0)
-    )
+    ahead, at_once = (_played(each, rate, 2000)[0].ttft.mean() for each in (slow, waiting))
     assert ahead > at_once + 0.5 * float(slow.states.decode_seconds[0])
 
 

@@ -29,9 +29,7 @@ APART, POOLS_APART = 3, 5
 @cache
 def shipped() -> tuple[Measurement, ...]:
     """Return rows of shipped deployments, each as an endless run."""
-    rows = [
-        row for name in measurements.SHIPPED for row in measurements.read_measurements(catalog.server_files()[name])
-    ]
+    rows = [it for name in measurements.SHIPPED for it in measurements.read_measurements(catalog.server_files()[name])]
     endless: dict[object, list[Measurement]] = defaultdict(list)
     for row in rows:
         if isinstance(row, Measurement):

@@ -14,13 +14,14 @@ from inference_econ.extras.servers.measurements import Days, RecordedPool
 from inference_econ.extras.servers.prediction import predict as deployed
 from inference_econ.extras.servers.prediction.predict import Prediction, predict
 from inference_econ.inputs import Assumptions, catalog
+from tests.measured import measurement
+from tests.reading import present
 
 #: Llama 3 70B in FP8 on four H100s: 32 requests of 1000 and 200 tokens.
-ROW = Measurement(
-    id="a", dataset="mine", source="", engine="vllm", engine_version="", model="llama_3_70b", hardware="h100_sxm",
-    accelerators=4, tp=4, dp=1, pp=1, ep=1, weights="fp8", isl=1000.0, osl=200.0, load="concurrency", concurrency=32.0,
-)  # fmt: skip
+_LAYOUT: dict[str, Any] = {"accelerators": 4, "tp": 4, "dp": 1, "pp": 1, "ep": 1}
+ROW = measurement(source="", engine_version="", hardware="h100_sxm", osl=200.0, concurrency=32.0, **_LAYOUT)
 FULL: dict[str, Any] = {"load": "saturated", "concurrency": None}
+NO_LAYOUT: dict[str, Any] = dict.fromkeys(("tp", "dp", "pp", "ep"))
 DEEPSEEK = replace(ROW, model="deepseek_v3", hardware="h200_sxm", weights=None, accelerators=8, tp=8)
 
 
@@ -35,15 +36,11 @@ def _one(row: Measurement = ROW, name: str = "deployable", **changes: Any) -> Pr
 
 
 def _ttft(row: Measurement = ROW, name: str = "deployable", **changes: Any) -> float:
-    value = _one(row, name, **changes).ttft_seconds
-    assert value is not None
-    return value
+    return present(_one(row, name, **changes).ttft_seconds)
 
 
 def _output(row: Measurement = ROW, name: str = "deployable", **changes: Any) -> float:
-    value = _one(row, name, **changes).output_tokens_per_second_per_accelerator
-    assert value is not None
-    return value
+    return present(_one(row, name, **changes).output_tokens_per_second_per_accelerator)
 
 
 def test_rows_of_one_deployment_together_are_what_they_are_apart() -> None:
@@ -134,18 +131,7 @@ def test_a_run_after_its_warm_up_knows_no_compilation(first: bool) -> None:
 
 def test_pools_connect_over_the_network_only() -> None:
     pool = RecordedPool(workers=1, tp=4, dp=1, pp=1, ep=1)
-    row = replace(
-        ROW,
-        tp=None,
-        dp=None,
-        pp=None,
-        ep=None,
-        accelerators=8,
-        prefill=pool,
-        decode=pool,
-        requests=320.0,
-        statistic="mean",
-    )
+    row = replace(ROW, **NO_LAYOUT, accelerators=8, prefill=pool, decode=pool, requests=320.0, statistic="mean")
     one = [_with(*changes, row=row).ttft_seconds for changes in ((), ("host.transfer_warm_up=4 s",))]
     assert one[0] == one[1]
     apart = replace(row, decode=replace(pool, workers=2), accelerators=12)
@@ -236,7 +222,7 @@ def test_without_a_layout_a_full_server_has_the_best_one() -> None:
 
 
 def test_what_is_known_of_an_engine_counts_without_a_layout_too() -> None:
-    alone: dict[str, Any] = {"tp": None, "dp": None, "pp": None, "ep": None, "concurrency": 1.0}
+    alone: dict[str, Any] = {**NO_LAYOUT, "concurrency": 1.0}
     graphs, eager = (_with("host.launch=100 us", eager=eager, **alone).tpot_seconds for eager in (False, True))
     assert eager > 1.2 * graphs  # type: ignore[operator]
     slow, compiled = (_with("host.launch=100 us", compiled=compiled, isl=100.0, **alone) for compiled in (False, True))
@@ -246,7 +232,7 @@ def test_what_is_known_of_an_engine_counts_without_a_layout_too() -> None:
 @pytest.mark.parametrize("load", ["batch", "concurrency", "rate"])
 def test_without_a_layout_others_have_the_widest_one(load: str) -> None:
     rate: dict[str, Any] = {"requests_per_second": 2.0, "requests": 40.0} if load == "rate" else {}
-    chosen = _one(load=load, tp=None, dp=None, pp=None, ep=None, **rate)
+    chosen = _one(load=load, **NO_LAYOUT, **rate)
     assert chosen.assumed == "layout tp=4, dp=1, pp=1"
     assert chosen.request_seconds == pytest.approx(_one(load=load, tp=4, dp=1, pp=1, **rate).request_seconds, rel=0.1)
     assert (
@@ -323,7 +309,7 @@ def test_files_of_an_engine_have_its_formats() -> None:
 
 def test_pools_without_numbers_of_workers_are_refused_and_never_guessed() -> None:
     pool = RecordedPool(workers=1, tp=8, dp=1, pp=1, ep=1)
-    row = replace(DEEPSEEK, tp=None, dp=None, pp=None, ep=None, accelerators=32, prefill=pool, decode=pool)
+    row = replace(DEEPSEEK, **NO_LAYOUT, accelerators=32, prefill=pool, decode=pool)
     nobody = replace(pool, workers=None)
     for prefill, decode in ((pool, nobody), (nobody, pool)):
         unknown = replace(row, accelerators=None, prefill=prefill, decode=decode)
@@ -344,7 +330,7 @@ def test_pools_without_numbers_of_workers_are_refused_and_never_guessed() -> Non
 
 def test_workers_run_no_more_requests_than_they_were_told_to() -> None:
     pool = RecordedPool(workers=1, tp=8, dp=1, pp=1, ep=1)
-    row = replace(DEEPSEEK, tp=None, dp=None, pp=None, ep=None, accelerators=16, prefill=pool, decode=pool)
+    row = replace(DEEPSEEK, **NO_LAYOUT, accelerators=16, prefill=pool, decode=pool)
     free, told = _one(row, concurrency=64.0), _one(row, concurrency=64.0, decode=replace(pool, slots=8))
     # The other requests wait for a place: fewer decode together, and get their first token later.
     assert (told.tpot_seconds or 0.0) < (free.tpot_seconds or 0.0)

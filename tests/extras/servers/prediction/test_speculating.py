@@ -15,12 +15,13 @@ from inference_econ.extras.servers.prediction import predict as deployed
 from inference_econ.extras.servers.prediction.predict import assumed_rounds, head_weights, predict, speculation_of
 from inference_econ.formulas.speculation import expected_tokens_by_position
 from inference_econ.inputs import Assumptions, catalog
+from tests.measured import measurement
+from tests.reading import present
 
 #: DeepSeek-R1 in NVFP4 on eight B200s, one request at a time.
-ROW = Measurement(
-    id="a", dataset="mine", source="", engine="trtllm", engine_version="", model="deepseek_v3_nvfp4", hardware="b200",
-    accelerators=8, tp=8, dp=1, pp=1, ep=1, weights=None, isl=1000.0, osl=1000.0, load="concurrency", concurrency=1.0,
-    speculation="MTP3", tokens_per_round=2.4,
+ROW = measurement(
+    source="", engine="trtllm", engine_version="", model="deepseek_v3_nvfp4", hardware="b200", dp=1, pp=1, ep=1,
+    weights=None, concurrency=1.0, speculation="MTP3", tokens_per_round=2.4,
 )  # fmt: skip
 
 
@@ -63,8 +64,7 @@ def test_plain_servers_have_no_speculation(text: str) -> None:
 
 @pytest.mark.parametrize(("version", "exposed"), [("0.5.9", (1.3e-3, 1e-4)), ("0.5.12", (0.0, 0.0))])
 def test_scripts_that_overlapped_no_rounds_leave_the_host_exposed(version: str, exposed: tuple[float, float]) -> None:
-    found = speculation_of(replace(ROW, engine="sglang", engine_version=version, speculation="MTP2"))
-    assert found is not None
+    found = present(speculation_of(replace(ROW, engine="sglang", engine_version=version, speculation="MTP2")))
     assert found.host_seconds == pytest.approx(exposed)
 
 
@@ -89,12 +89,9 @@ def test_heads_of_checkpoints_in_four_bits_have_sixteen() -> None:
 
 
 @pytest.mark.rows
-def test_what_is_not_recorded_is_taken_from_recipes(
-    changes: dict[str, object], expected: list[Any], assumed: str
-) -> None:
+def test_unrecorded_values_come_from_recipes(changes: dict[str, object], expected: list[Any], assumed: str) -> None:
     row = replace(ROW, **changes)  # type: ignore[arg-type]
-    found = speculation_of(row)
-    assert found is not None
+    found = present(speculation_of(row))
     gained = float(expected_tokens_by_position(found.acceptance))
     assert [str(found.proposer), found.longest] == expected[:2]
     assert gained == pytest.approx(expected[2])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
 from collections.abc import Callable
@@ -17,17 +15,8 @@ from benchmarks import error_spreads
 from benchmarks.validation import bound, document, held_out
 from data.measurements.__main__ import TABLES
 from inference_econ.errors import InputError
-from inference_econ.extras.servers import (
-    CONSTANTS,
-    QUANTITIES,
-    InputRow,
-    Servers,
-    coverage,
-    joined,
-    measurements,
-    validation,
-)
-from inference_econ.extras.servers.fit import error_quantiles
+from inference_econ.extras.servers import CONSTANTS, QUANTITIES, InputRow, Servers, coverage, measurements, validation
+from inference_econ.extras.servers.fit import error_quantiles, joined
 from inference_econ.extras.servers.measurements import RecordedPool
 from inference_econ.extras.servers.pages.servers import error_tables, errors
 from inference_econ.extras.servers.prediction.predict import predict
@@ -35,6 +24,7 @@ from inference_econ.extras.servers.validation import servers
 from inference_econ.extras.servers.validation.servers import Coverage, Validated, servers_record
 from inference_econ.inputs import catalog
 from inference_econ.records.plain import csv_text
+from tests.reading import csv_rows, present, write_csv
 from tests.shipped import shipped_servers
 
 #: Predictions of all shipped servers take most of a minute.
@@ -64,18 +54,11 @@ def _serving(path: Path, *rows: dict[str, object]) -> Path:
 
 def _first(name: str, rows: int, path: Path, keep: Callable[[dict[str, str]], bool] = lambda _: True) -> Path:
     """Return the first rows of a published table that are selected."""
-    with TABLES[name].open(encoding="utf-8", newline="") as stream:
-        reader = csv.DictReader(stream)
-        chosen = [row for row in reader if keep(row)][:rows]
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, reader.fieldnames or ())
-        writer.writeheader()
-        writer.writerows(chosen)
-    return path
+    return write_csv(path, [row for row in csv_rows(TABLES[name].read_text(encoding="utf-8")) if keep(row)][:rows])
 
 
 def _lines(report: Servers) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(csv_text(Validated((report,)).to_frame()))))
+    return csv_rows(csv_text(Validated((report,)).to_frame()))
 
 
 # Every shipped row.
@@ -127,9 +110,7 @@ ENOUGH_RUNS, ONE = 12, 0.4
 
 @pytest.mark.parametrize(("name", "widest"), [("tpot", 1.6), ("ttft_under_load", 4.5), ("output_rate", 1.7)])
 @pytest.mark.parametrize("generation", ["hopper", "blackwell"])
-def test_four_fifths_of_deployments_left_out_are_held_for_every_engine(
-    generation: str, name: str, widest: float
-) -> None:
+def test_four_fifths_of_left_out_deployments_hold_for_every_engine(generation: str, name: str, widest: float) -> None:
     """Compare each deployment with an interval from the others of its engine and all engines on its GPU generation."""
     engines = error_spreads.errors_by_run(shipped_servers(), name)[generation]
     everything = [group for groups in engines.values() for group in groups]
@@ -163,13 +144,9 @@ def test_what_beats_the_bound_is_known_and_explained() -> None:
 
 
 def test_repeats_are_predicted_but_do_not_count_and_what_may_speculate_is_not_predicted(tmp_path: Path) -> None:
-    rows: list[dict[str, object]] = [
-        {},
-        {"id": "again"},
-        {"id": "quick", "tpot": 4, "ttft": 49},
-        {"id": "odd", "c": "?"},
-    ]
-    report = servers.servers([_serving(tmp_path / "mine.csv", *rows)])
+    quick: dict[str, object] = {"id": "quick", "tpot": 4, "ttft": 49}
+    path = _serving(tmp_path / "mine.csv", {}, {"id": "again"}, quick, {"id": "odd", "c": "?"})
+    report = servers.servers([path])
     assert report.coverage() == Coverage(
         read=4, mapped=3, repeats=1, speculative=1, spoilt=0, plain=1, predicted=1, assumed=0
     )
@@ -234,14 +211,6 @@ def test_static_batches_are_apart_from_servers(tmp_path: Path) -> None:
     assert [quantity.of for quantity in QUANTITIES if quantity.name.endswith("of_batches")] == ["batches"] * 6
 
 
-def test_errors_are_those_of_the_rows(tmp_path: Path) -> None:
-    report = servers.servers([_serving(tmp_path / "mine.csv", {"tpot": 8}, {"c": 64, "tpot": 20})])
-    (found,) = servers.scores(report.counted(), TPOT).values()
-    sizes = [abs(math.log((row.predicted(TPOT) or 0) / (row.measured(TPOT) or 0))) for row in report.rows]
-    assert found.mean == pytest.approx(sum(sizes) / 2)
-    assert (found.rows, found.predicted) == (2, 2)
-
-
 def test_groups() -> None:
     report = shipped_servers()
     by = servers.scores(report.counted(), TPOT, ("hardware", "engine"))
@@ -254,9 +223,8 @@ def test_groups() -> None:
     assert ("not recorded",) in servers.scores(report.counted(), of_batches, ("engine",))
     assert ("concurrency, disaggregated",) in servers.scores(report.counted(), TPOT, ("load",))
     assert ("not graded",) in servers.scores(report.counted(), TPOT, ("quality",))
-    with pytest.raises(
-        InputError, match="cannot group by 'hardwere'; did you mean hardware\\? possible: dataset, hardware"
-    ):
+    message = "cannot group by 'hardwere'; did you mean hardware\\? possible: dataset, hardware"
+    with pytest.raises(InputError, match=message):
         servers.scores(report.counted(), TPOT, ("hardwere",))
 
 
@@ -331,12 +299,8 @@ def test_rows_that_were_fitted_are_apart_from_others(tmp_path: Path) -> None:
     assert list(report.split()) == ["all"]
     some = replace(report, rows=tuple(replace(row, fitted=number == 0) for number, row in enumerate(report.rows)))
     assert {which: len(rows) for which, rows in some.split().items()} == {"all": 3, "fitted": 1, "not fitted": 2}
-    table = errors(some)
-    assert [row[:3] for row in table.rows[:3]] == [
-        ("TPOT", "all", "3"),
-        ("TPOT", "fitted", "1"),
-        ("TPOT", "not fitted", "2"),
-    ]
+    lines = [row[:3] for row in errors(some).rows[:3]]
+    assert lines == [("TPOT", "all", "3"), ("TPOT", "fitted", "1"), ("TPOT", "not fitted", "2")]
     parts = servers_record(some)["parts"]
     assert parts["not fitted"]["tpot"]["rows"] == 2  # type: ignore[index]
     where = servers.inside(some.counted(), TPOT)
@@ -365,9 +329,7 @@ def test_what_is_reached_stands_beside_the_aim(tmp_path: Path) -> None:
     lines = {row[0]: row for row in held_out.reached(runs).rows}
     tpot = lines["TPOT of InferenceX on one machine"]
     assert (tpot[1], tpot[-1]) == ("207", "0.075, 0.230")
-    known = catalog.assumptions("profiles/servers").calibration
-    assert known is not None
-    version = known.errors["version"]["tpot"]
+    version = present(catalog.assumptions("profiles/servers").calibration).errors["version"]["tpot"]
     assert tpot[5] == f"{version.median:.3f}, {version.p90:.3f}"
     elsewhere = servers.servers([_serving(tmp_path / "mine.csv", *rows)], "deployable")
     (tpot, ttft) = held_out.worst(report).rows
@@ -386,15 +348,7 @@ def test_what_profiles_say_of_themselves() -> None:
     for table in (held_out.left_out(), held_out.intervals()):
         assert all(len(row) == len(table.columns) for row in table.rows)
     for row in held_out.intervals().rows:
-        assert row[1] in {
-            "lengths and load",
-            "engine version",
-            "layout",
-            "engine, GPU and model",
-            "model",
-            "GPU",
-            "engine",
-        }
+        assert row[1] in WAYS_TO_LEAVE_OUT
         assert all(
             cell == "" or re.search(r" % \((few groups|\d+ to \d+(: off)?)\) in, \d+\.\d\d wide$", cell)
             for cell in row[2:]
@@ -471,10 +425,7 @@ def test_pools_whose_weights_memory_cannot_hold_are_refused(tmp_path: Path) -> N
     """Test the prefill and the decode instances of two pools."""
     (row,) = servers.servers([_serving(tmp_path / "mine.csv", {})]).rows
     assert row.measurement is not None
-    small, large = (
-        RecordedPool(workers=1, tp=1, dp=1, pp=1, ep=None),
-        RecordedPool(workers=1, tp=8, dp=1, pp=1, ep=None),
-    )
+    small, large = (RecordedPool(workers=1, tp=tp, dp=1, pp=1, ep=None) for tp in (1, 8))
     for pools, short in (((small, large), True), ((large, small), True), ((large, large), False)):
         asked = replace(row.measurement, model="llama_3_405b", tp=None, prefill=pools[0], decode=pools[1])
         (found,) = predict([asked], lambda _: catalog.assumptions("deployable"))
@@ -488,26 +439,13 @@ def test_chips_without_a_profile_are_named_as_such(tmp_path: Path) -> None:
     assert (line["assumptions"], line["outside"]) == ("deployable", "no profile for the chip")
 
 
-def test_a_few_rows_are_listed_one_by_one(tmp_path: Path) -> None:
+def test_few_rows_are_listed_one_by_one_and_many_are_counted(tmp_path: Path) -> None:
+    """A golden page has the lines and notes of few rows."""
     rows: list[dict[str, object]] = [{"c": count, "tpot": 8 + count} for count in range(2, 13)]
-    (many,) = [servers.servers([_serving(tmp_path / "many.csv", *rows)])]
-    few = servers.servers([_serving(tmp_path / "few.csv", *rows[:2])])
+    few, many = (servers.servers([_serving(tmp_path / "mine.csv", *rows[:last])]) for last in (2, None))
     assert [table.title.partition(" under ")[0] for table in error_tables(many)] == ["Measured servers", "Errors"]
     (table,) = error_tables(few)
     assert table.title == "Measured and predicted by the default profile of each GPU"
-    assert [row[:3] for row in table.rows] == [
-        ("r1", "TPOT [ms]", "10"),
-        ("r1", "TTFT under load [ms]", "50"),
-        ("r2", "TPOT [ms]", "11"),
-        ("r2", "TTFT under load [ms]", "50"),
-    ]
-    assert all(row[4].endswith(" %") and " to " in row[5] for row in table.rows)
-    off, facts, predicted_as = table.every_note
-    assert re.fullmatch(r"Prediction errors: TPOT median \d+ %.*; TTFT under load .*\.", off)
-    assert predicted_as == (
-        "Predicted as llama_3_8b with fp8 weights, tp1 on h100_sxm, served by vllm 0.12 (profiles/vllm_hopper)."
-    )
-    assert facts.startswith("2 of 2 rows lack facts on the run: ")
 
 
 # Bound.
@@ -529,40 +467,13 @@ def test_a_row_beyond_the_bound_gets_a_diagnosis(tmp_path: Path) -> None:
 # Tables and documents.
 
 
-def test_plain_data(tmp_path: Path) -> None:
-    plain = servers_record(servers.servers([_serving(tmp_path / "mine.csv", {})]), ["model"])
-    coverage = {"read": 1, "mapped": 1, "repeats": 0, "speculative": 0, "spoilt": 0, "plain": 1, "predicted": 1}
-    coverage["assumed"] = 0
-    assert plain["coverage"] == coverage
-    assert list(plain["errors"]) == ["tpot", "ttft_under_load"]  # type: ignore[call-overload]
-    assert plain["groups"][0]["model"] == "llama_3_8b"  # type: ignore[index]
-    assert len(plain["rows"]) == 1  # type: ignore[arg-type]
-
-
-def test_panels_for_pictures(tmp_path: Path) -> None:
-    panels = servers.panels(servers.servers([_serving(tmp_path / "mine.csv", {}, {"c": 1, "tpot": 7})]), "engine")
-    assert [(title, len(points)) for title, points in panels] == [
-        ("TPOT", 2),
-        ("TTFT without load", 1),
-        ("TTFT under load", 1),
-    ]
-    assert {point.series for _, points in panels for point in points} == {"vllm"}
-    with pytest.raises(InputError, match="cannot group by 'colour'"):
-        servers.panels(shipped_servers(), "colour")
-
-
 def test_the_document_has_every_part() -> None:
     few = Servers("by hardware", tuple(_rows_of("inferencemax_aggregated")), ())
     text = document.document(few, [replace(few, assumptions="other")], [], "a.png", "say it again")
     for words in (
-        *("Generated by `say it again`", "## How rows are predicted", "### By hardware", "(a.png)"),
+        *("Generated by `say it again`", "## How rows are predicted", "### By hardware", "(a.png)", "agrawal2024vidur"),
         *("## What is reached", "## On rows that were not fitted", "InferenceX runs on one machine"),
-        *(
-            "| median error, bias | by hardware | other |",
-            "AISimulate 0.12.0",
-            "agrawal2024vidur",
-            "arxiv.org/abs/2405.05465",
-        ),
+        *("| median error, bias | by hardware | other |", "AISimulate 0.12.0", "arxiv.org/abs/2405.05465"),
     ):
         assert words in text, words
     assert "\n\n\n" not in text
