@@ -466,7 +466,7 @@ def kv_bytes_per_sequence(
 
 
 def _held_share(model: ModelSpec, assumptions: Assumptions | None) -> float:
-    """Share of the layers whose KV cache must be in memory at the same time [1]."""
+    """Share of the layers with a KV cache that must be in memory at the same time [1]."""
     recomputed = assumptions is not None and assumptions.attention.cache == "recomputed"
     return 1.0 / model.layers if recomputed else 1.0
 
@@ -538,7 +538,7 @@ def _in_separate_pools(held: dict[str, Array | float], assumed: CapacityAssumpti
 
 
 def _page_tokens(model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions) -> Array | None:
-    """Number of tokens whose keys and values fill one memory page [tokens].
+    """Number of tokens with keys and values that fill one memory page [tokens].
 
     The result is None if recurrent states do not share pages with keys and values. A page is as large as the state of a
     recurrent layer on one rank, rounded up to full attention blocks.

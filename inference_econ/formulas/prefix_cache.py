@@ -51,7 +51,7 @@ def turns(conversation: ConversationShape, returning: ArrayLike = 1.0) -> Turns:
     Parameters
     ----------
     conversation : ConversationShape
-        Turns of the conversation.
+        Number of turns [1], their lengths [tokens], and think time [s].
     returning : array_like, shape (...)
         Probability that the KV cache of the previous turn is still stored at a turn [1], see :func:`returning`.
 
@@ -124,7 +124,7 @@ def stored_tokens(
     Parameters
     ----------
     conversation : ConversationShape
-        Turns of the conversations.
+        Number of turns [1], their lengths [tokens], and think time [s].
     requests_per_second : array_like, shape (...)
         Rate of turns over all conversations [1/s].
     lifetime_seconds : array_like, shape (...)
@@ -167,7 +167,7 @@ def lifetime_that_fits(conversation: ConversationShape, requests_per_second: Arr
     Parameters
     ----------
     conversation : ConversationShape
-        Turns of the conversations.
+        Number of turns [1], their lengths [tokens], and think time [s].
     requests_per_second : array_like, shape (...)
         Rate of turns over all conversations [1/s].
     tokens : array_like, shape (...)

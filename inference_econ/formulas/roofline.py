@@ -186,7 +186,7 @@ def toy_latency(model: ToyModel, accelerators: ArrayLike, batch: ArrayLike) -> A
     Parameters
     ----------
     model : ToyModel
-        Model, accelerator and network.
+        Sizes of the model [1], bandwidth [B/s] and arithmetic rate [FLOP/s] of one accelerator, and network [s].
     accelerators : array_like, shape (...)
         Number of accelerators N in the instance [1]; fractions are allowed. For N below 1, the network takes no time.
     batch : array_like, shape (...)
@@ -214,7 +214,7 @@ def toy_accelerator_seconds(model: ToyModel, accelerators: ArrayLike, batch: Arr
     Parameters
     ----------
     model : ToyModel
-        Model, accelerator and network.
+        Sizes of the model [1], bandwidth [B/s] and arithmetic rate [FLOP/s] of one accelerator, and network [s].
     accelerators : array_like, shape (...)
         Number of accelerators N in the instance [1].
     batch : array_like, shape (...)
@@ -245,7 +245,7 @@ def toy_critical_latency(model: ToyModel, accelerators: ArrayLike) -> Array:
     Parameters
     ----------
     model : ToyModel
-        Model, accelerator and network.
+        Sizes of the model [1], bandwidth [B/s] and arithmetic rate [FLOP/s] of one accelerator, and network [s].
     accelerators : array_like, shape (...)
         Number of accelerators N in the instance [1].
 
@@ -282,7 +282,7 @@ def toy_minimum_latency(model: ToyModel) -> ToyOptimum:
     Parameters
     ----------
     model : ToyModel
-        Model, accelerator and network; the time of an all-reduce has no constant part.
+        Sizes of the model [1], bandwidth of one accelerator [B/s], and network [s] without ``base_seconds``.
 
     Returns
     -------
@@ -331,7 +331,7 @@ def toy_cost_at_minimum_latency(model: ToyModel) -> FastestCost:
     Parameters
     ----------
     model : ToyModel
-        Model, accelerator and network.
+        Sizes of the model [1], bandwidth [B/s] and arithmetic rate [FLOP/s] of one accelerator, and network [s].
 
     Returns
     -------
@@ -362,7 +362,7 @@ def toy_asymptotic_latency(model: ToyModel) -> Array:
     Parameters
     ----------
     model : ToyModel
-        Model, accelerator and network; the time of an all-reduce has no constant part.
+        Sizes of the model [1], bandwidth of one accelerator [B/s], and network [s] without ``base_seconds``.
 
     Returns
     -------

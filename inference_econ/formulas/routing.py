@@ -31,7 +31,7 @@ def scattered_turns(conversation: ConversationShape, replicas: int, lifetime_sec
     Parameters
     ----------
     conversation : ConversationShape
-        Turns of the conversation; their number is an integer.
+        Number of turns, an integer [1], their lengths [tokens], and think time [s].
     replicas : int
         Number of replicas R [1].
     lifetime_seconds : float
@@ -80,8 +80,8 @@ def scattered_tokens(
 
     Parameters
     ----------
-    conversation, replicas, lifetime_seconds
-        See :func:`scattered_turns`.
+    conversation, replicas, lifetime_seconds : ConversationShape, int, float
+        See :func:`scattered_turns` [1], [tokens] and [s].
     requests_per_second : float
         Rate of turns at the replica [1/s].
 
@@ -125,8 +125,8 @@ def scattered_lifetime(
 
     Parameters
     ----------
-    conversation, requests_per_second, replicas
-        See :func:`scattered_tokens`.
+    conversation, requests_per_second, replicas : ConversationShape, float, int
+        See :func:`scattered_tokens` [1/s], [1], [tokens] and [s].
     tokens : float
         Size of the replica's cache [tokens].
 

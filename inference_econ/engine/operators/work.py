@@ -275,7 +275,7 @@ def mean_context(contexts: Contexts) -> float:
 
 
 def mixed_work(works: Sequence[Work], contexts: Contexts, groups: int) -> Work:
-    """Operator table of a step whose sequences have different contexts.
+    """Operator table of a step of sequences with different contexts.
 
     Parameters
     ----------
@@ -321,7 +321,7 @@ def fullest_tokens(contexts: Contexts, groups: int) -> float:
 
 
 def _mixed(rows: Sequence[Operator], shares: npt.NDArray[np.float64], longer: float) -> Operator:
-    """Operator whose arithmetic and cache traffic are means over sequences with different contexts."""
+    """Operator with the mean arithmetic and cache traffic of sequences with different contexts."""
     first = rows[0]
     columns = ((row.flop_per_token, row.flop_per_sequence, row.kv_bytes_per_sequence) for row in rows)
     amounts = (tuple(float(np.ravel(value)[0]) for value in column) for column in columns)
