@@ -130,7 +130,8 @@ def unhindered(setup: Setup) -> Setup:
 
 @by_identity
 def _without_launches(assumptions: Assumptions) -> Assumptions:
-    return assumptions.changed({"host.launch": 0.0})
+    # An unchanged object keeps its identity, so that cached results apply.
+    return assumptions.changed({"host.launch": 0.0}) if assumptions.host.launch else assumptions
 
 
 #: Maximum number of cached results [1], and the results with their setups.
