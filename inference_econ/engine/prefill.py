@@ -108,7 +108,8 @@ def _operators(setup: Setup, plans: Plans, tokens: float, cached: float) -> Pref
     chunks = max(1, math.ceil(tokens / limit)) if limit else 1
     part = tokens / chunks
     halfway = replace(setup, context=cached + (tokens - part) / 2.0, spread=tokens - part)
-    gathering, fullest = np.zeros(()), together / plans.pp
+    gathering = np.zeros(())
+    fullest: Array | float = together / plans.pp
     if assumed.serving.prefill_split != "prompts":
         gathering, together, fullest = _gathering(setup, plans, part), plans.pp, 1.0
     reading = replace(plans, batch=plans.pp, new_tokens=part, prefill=True, fullest=fullest)

@@ -176,9 +176,8 @@ def _unmeasured_seconds(setup: Setup, plans: Plans, work: Work | None) -> Callab
         work = setup.work(plans)
     work = work.merged()
     alone, exchanged = _alone_and_exchanged(setup, work)
-    launching, host = 0.0, host_seconds(setup, work)
-    if setup.assumptions.host.launches == "per_layer":
-        launching = launch_seconds(setup, work)
+    by_layer, host = setup.assumptions.host.launches == "per_layer", host_seconds(setup, work)
+    launching: Array | float = launch_seconds(setup, work) if by_layer else 0.0
     whole = [alone + seconds - hidden_seconds(setup, work, seconds) for seconds in exchanged]
     overhead, streamed = overhead_seconds(setup, plans) + cpu_seconds(setup, work), streamed_seconds(setup, plans)
     if possible is not None:
