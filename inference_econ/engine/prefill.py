@@ -16,7 +16,7 @@ from inference_econ.engine.collectives import Network, collective_seconds
 from inference_econ.engine.layouts.plans import Plans, attention_groups, dealt, fullest_over_mean
 from inference_econ.engine.operators.table import Collective
 from inference_econ.engine.setup import Setup
-from inference_econ.engine.step import step_seconds, takes_turns, without_levels
+from inference_econ.engine.step import host_seconds, overhead_seconds, step_seconds, takes_turns, without_levels
 from inference_econ.inputs import BYTES_PER_ELEMENT
 
 Number = TypeVar("Number", float, Array)
@@ -116,8 +116,11 @@ def _operators(setup: Setup, plans: Plans, tokens: float, cached: float) -> Pref
     # One prompt, and a prompt in every attention-DP group.
     both = reading.stacked(batch=(plans.pp, together), fullest=(fullest, 1.0))
     step, full = fastest_cut(halfway, both) + gathering
-    # Share of the time in which the GPUs compute, without waits for kernel launches.
-    share = (fastest_cut(halfway, both, launches=False)[0] + gathering) / step
+    # ``worked`` is the time in which the GPUs compute, without waits for kernel launches.
+    worked, host = step - gathering, host_seconds(halfway, halfway.work(reading))
+    if not np.all(worked > (host + overhead_seconds(halfway, reading)) * (1.0 + 1e-9)):
+        worked = fastest_cut(halfway, both, launches=False)[0]
+    share = (worked + gathering) / step
 
     # Chunks of one prompt follow each other through the pipeline. The first chunk does not wait for the largest stage.
     passed = step - gathering
