@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, get_args
 
+from inference_econ._by_identity import by_identity
 from inference_econ._types import Array
 from inference_econ.engine.uncertainty import Instances, Interval, Subject, factors_of, likely_errors, unlike_layouts
 from inference_econ.inputs import Calibration, Quantity, Range
@@ -59,17 +60,18 @@ FULL: Follows = {
 
 def around(instances: Instances, quantity: Quantity) -> Interval | None:
     """Interval of measured / predicted values that contains the prediction intervals of all given instances [1]."""
-    return _around(instances, [quantity])[quantity]
+    return _around(instances)[quantity]
 
 
-def _around(instances: Instances, quantities: Iterable[Quantity]) -> dict[Quantity, Interval | None]:
+@by_identity
+def _around(instances: Instances) -> dict[Quantity, Interval | None]:
     """Interval of measured / predicted values for each quantity (TPOT, TTFT, ...) [1]; None if unknown.
 
     The interval of the end-to-end latency contains the interval of the TPOT, because decoding takes most of this
     latency.
     """
     subjects, assumptions = subjects_of(instances), instances.setup.assumptions
-    errors = {quantity: likely_errors(assumptions, quantity, subjects) for quantity in {*quantities, "tpot"}}
+    errors = {quantity: likely_errors(assumptions, quantity, subjects) for quantity in get_args(Quantity)}
     lying = {quantity: None if spread is None else factors_of(spread, LEVEL) for quantity, spread in errors.items()}
     request, tpot = lying.get("request"), lying["tpot"]
     if request is not None and tpot is not None:
@@ -116,7 +118,7 @@ def _beyond(values: Sequence[float], measured: Range) -> list[float]:
 def ends(instances: Instances, follows: Follows) -> Ends:
     """Ratios of the interval bounds to the predicted value, for each column [1]; None if unknown."""
     factors: dict[str, Factors] = {}
-    around_each = _around(instances, (quantity for quantity, _ in follows.values()))
+    around_each = _around(instances)
     for name, (quantity, power) in follows.items():
         likely = around_each[quantity]
         factors[name] = (None, None)

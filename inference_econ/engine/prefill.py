@@ -15,7 +15,6 @@ from inference_econ.engine.collectives import Network, collective_seconds
 from inference_econ.engine.layouts.plans import Plans, attention_groups, dealt, fullest_over_mean
 from inference_econ.engine.memory import index_key_bytes
 from inference_econ.engine.operators.table import Collective
-from inference_econ.engine.operators.work import Work
 from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import (
     host_seconds,
@@ -23,7 +22,6 @@ from inference_econ.engine.step import (
     overhead_seconds,
     step_seconds,
     takes_turns,
-    unhindered,
     without_levels,
 )
 from inference_econ.inputs import BYTES_PER_ELEMENT
@@ -118,22 +116,18 @@ def _operators(setup: Setup, plans: Plans, tokens: float, cached: float) -> Pref
     part = tokens / chunks
     halfway = replace(setup, context=cached + (tokens - part) / 2.0, spread=tokens - part)
     gathering = np.zeros(())
-    reading = replace(plans, batch=plans.pp, new_tokens=part, prefill=True, fullest=1.0)
-    if assumed.serving.prefill_split == "prompts":
-        reading = replace(reading, fullest=together / plans.pp)
-    else:
-        gathering, together = _gathering(setup, plans, part), plans.pp
-    work = halfway.work(reading)
-    step = fastest_cut(halfway, reading, work) + gathering
-
+    fullest: Array | float = together / plans.pp
+    if assumed.serving.prefill_split != "prompts":
+        gathering, together, fullest = _gathering(setup, plans, part), plans.pp, 1.0
+    reading = replace(plans, batch=plans.pp, new_tokens=part, prefill=True, fullest=fullest)
+    # One prompt, and a prompt in every attention-DP group.
+    both = reading.stacked(batch=(plans.pp, together), fullest=(fullest, 1.0))
+    step, full = fastest_cut(halfway, both) + gathering
     # ``worked`` is the time in which the GPUs compute, without waits for kernel launches.
-    worked = step - gathering
-    if not np.all(worked > (host_seconds(halfway, work) + overhead_seconds(halfway, reading)) * (1.0 + 1e-9)):
-        worked = fastest_cut(unhindered(halfway), reading, work)
+    worked, host = step - gathering, host_seconds(halfway, halfway.work(reading))
+    if not np.all(worked > (host + overhead_seconds(halfway, reading)) * (1.0 + 1e-9)):
+        worked = fastest_cut(halfway, both, launches=False)[0]
     share = (worked + gathering) / step
-    full = step
-    if np.any(together > reading.batch):
-        full = fastest_cut(halfway, replace(reading, batch=together, fullest=1.0))
 
     # Chunks of one prompt follow each other through the pipeline. The first chunk does not wait for the largest stage.
     passed = step - gathering
@@ -249,9 +243,9 @@ def group_steps(setup: Setup, plans: Plans, tokens: float, cached: float, prompt
     return over_operators(setup, reading) * fastest_cut(replace(setup, context=cached), reading)
 
 
-def fastest_cut(setup: Setup, plans: Plans, work: Work | None = None) -> Array:
-    """Time of a step with the faster split of weight matrices (1D or 2D) [s]; see :func:`step_seconds` for ``work``."""
-    times = step_seconds(setup, plans, work)
+def fastest_cut(setup: Setup, plans: Plans, *, launches: bool = True) -> Array:
+    """Time of a step with the faster split of weight matrices (1D or 2D) [s]; see :func:`step_seconds`."""
+    times = step_seconds(setup, plans, launches=launches)
     return times[0] if len(times) == 1 else np.minimum.reduce(times)
 
 

@@ -76,7 +76,7 @@ class Roofline(NamedTuple):
         return np.asarray(longer + self.shown * np.minimum(self.compute, self.memory)) if _some(self.shown) else longer
 
 
-def step_seconds(setup: Setup, plans: Plans, work: Work | None = None) -> list[Array]:
+def step_seconds(setup: Setup, plans: Plans, work: Work | None = None, *, launches: bool = True) -> list[Array]:
     """Time of a step for every plan, feasible or infeasible, and for each split of weight matrices (1D, 2D).
 
     Parameters
@@ -87,6 +87,8 @@ def step_seconds(setup: Setup, plans: Plans, work: Work | None = None) -> list[A
         Deployments, shape (...).
     work : Work, optional
         Operator table of the plans, if it is already computed.
+    launches : bool
+        False to leave out the CPU time of kernel launches.
 
     Returns
     -------
@@ -103,13 +105,14 @@ def step_seconds(setup: Setup, plans: Plans, work: Work | None = None) -> list[A
         assert chip is not None
         work = setup.work(plans) if work is None else work
         joules = step_joules(setup, chip, plans)
-        by_cut = zip(*(step_seconds(at_clock(setup, clock), plans, work) for clock in CLOCKS), strict=True)
+        slower = (at_clock(setup, clock) for clock in CLOCKS)
+        by_cut = zip(*(step_seconds(each, plans, work, launches=launches) for each in slower), strict=True)
         return [capped_seconds(joules, list(times), chip) for times in by_cut]
     measured = 1.0 if plans.prefill else setup.measured_factor(plans, prefill=False)
     host = setup.assumptions.host
     if host.cuda_graphs and host.launches == "per_operator" and not (plans.prefill or np.any(plans.riding)):
         setup = unhindered(setup)  # CUDA graphs need no launches, so that both setups share the cached result
-    totals = without_levels(setup, plans, "step", lambda: _unmeasured_seconds(setup, plans, work))
+    totals = without_levels(setup, plans, "step", lambda: _unmeasured_seconds(setup, plans, work))(launches)
     return [np.broadcast_to(total * measured, plans.shape) for total in totals]
 
 
@@ -120,7 +123,8 @@ def unhindered(setup: Setup) -> Setup:
 
 @by_identity
 def _without_launches(assumptions: Assumptions) -> Assumptions:
-    return assumptions.changed({"host.launch": 0.0})
+    # An unchanged object keeps its identity, so that cached results apply.
+    return assumptions.changed({"host.launch": 0.0}) if assumptions.host.launch else assumptions
 
 
 #: Maximum number of cached results [1], and the results with their setups.
@@ -153,24 +157,48 @@ def without_levels(setup: Setup, plans: Plans, what: object, compute: Callable[[
     return result
 
 
-def _unmeasured_seconds(setup: Setup, plans: Plans, work: Work | None) -> list[Array]:
-    """Time of a step as in :func:`step_seconds`, without measured corrections."""
-    work = setup.work(plans) if work is None else work
-    alone, exchanged = _alone_and_exchanged(setup, work)
-    host = host_seconds(setup, work)
-    totals = [np.maximum(alone + seconds - hidden_seconds(setup, work, seconds), host) for seconds in exchanged]
+def _unmeasured_seconds(setup: Setup, plans: Plans, work: Work | None) -> Callable[[bool], list[Array]]:
+    """Time of a step as in :func:`step_seconds`, without measured corrections, as a function of ``launches``."""
     possible = takes_turns(setup, plans)
     if possible is not None:
-        alone, exchanged = _alone_and_exchanged(setup, setup.work(halved(setup, plans)))
+        work = setup.work(_with_halves(setup, plans))
+    elif work is None:
+        work = setup.work(plans)
+    work = work.merged()
+    alone, exchanged = _alone_and_exchanged(setup, work)
+    by_layer, host = setup.assumptions.host.launches == "per_layer", host_seconds(setup, work)
+    launching: Array | float = launch_seconds(setup, work) if by_layer else 0.0
+    whole = [alone + seconds - hidden_seconds(setup, work, seconds) for seconds in exchanged]
+    overhead, streamed = overhead_seconds(setup, plans) + cpu_seconds(setup, work), streamed_seconds(setup, plans)
+    if possible is not None:
         # ``taken`` is the share of the GPU's processors that communication kernels use while other work runs.
         taken = setup.assumptions.network.exchange_processors if work.prefill else 0.0
-        for index, seconds in enumerate(exchanged):
-            turns = 2.0 * np.maximum(np.maximum(alone + taken * seconds, seconds), host)
-            totals[index] = np.where(possible, np.minimum(totals[index], turns), totals[index])
-    overhead, streamed = overhead_seconds(setup, plans) + cpu_seconds(setup, work), streamed_seconds(setup, plans)
-    if np.any(streamed):
-        totals = [np.maximum(total, streamed) for total in totals]
-    return [total + overhead for total in totals]
+        shape = (2, *plans.shape)
+        working = np.broadcast_to(alone, shape)[1]
+        sent = [np.broadcast_to(seconds, shape)[1] for seconds in exchanged]
+        whole, (host, overhead) = (
+            [np.broadcast_to(values, shape)[0] for values in every] for every in (whole, (host, overhead))
+        )
+
+    def seconds(launches: bool) -> list[Array]:
+        fewer, least = (0.0, host) if launches else (launching, 0.0)
+        totals = [np.maximum(total - fewer, least) for total in whole]
+        if possible is not None:
+            turns = [2.0 * np.maximum(np.maximum(working - fewer + taken * each, each), least) for each in sent]
+            totals = [
+                np.where(possible, np.minimum(total, turn), total) for total, turn in zip(totals, turns, strict=True)
+            ]
+        return [np.maximum(total, streamed) + overhead for total in totals]
+
+    return seconds
+
+
+def _with_halves(setup: Setup, plans: Plans) -> Plans:
+    """Plans with their full and with half batches, along a new first axis."""
+    full, half = replace(plans, fullest=fullest_group(plans, setup.assumptions.layout)), halved(setup, plans)
+    names = ("batch", "fullest", "riding") if np.any(plans.riding) else ("batch", "fullest")
+    pairs = {name: (getattr(full, name), getattr(half, name)) for name in names}
+    return full.stacked(**{name: pair for name, pair in pairs.items() if pair[0] is not pair[1]})
 
 
 def takes_turns(setup: Setup, plans: Plans) -> npt.NDArray[np.bool_] | None:

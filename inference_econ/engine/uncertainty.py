@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from inference_econ._by_identity import by_identity
 from inference_econ.engine.layouts.pins import bare_key, key_degrees
 from inference_econ.engine.setup import Setup
 from inference_econ.errors import InputError
@@ -230,7 +231,7 @@ def error_spread(
     by_part = {} if assumptions.calibration is None else assumptions.calibration.errors
     spreads = [LeftOutErrors(kind, errors[quantity]) for kind, errors in by_part.items() if quantity in errors]
     chosen = list(subjects)
-    kinds = {kind for subject in chosen for kind in unlike(subject, assumptions)}
+    kinds = {kind for subject in chosen for kind in _unlike(subject, assumptions)}
     applying = [errors for errors in spreads if errors.unlike in kinds]
     levels = {} if assumptions.levels is None else assumptions.levels.errors
     unseen = {subject.unseen for subject in chosen if subject.unseen is not None}
@@ -327,6 +328,10 @@ def unlike(subject: Subject, assumptions: Assumptions) -> set[Unlike]:
         else:
             kinds.add("subject" if subject.hardware.name in parts[1] else "hardware")
     return kinds
+
+
+#: Cached :func:`unlike`, whose result all quantities share.
+_unlike = by_identity(unlike)
 
 
 def subject_key(engine: str, hardware: HardwareSpec, model: ModelSpec) -> str:

@@ -72,10 +72,11 @@ class SharedWork:
     Attributes
     ----------
     counts : ndarray, shape (m,)
-        Numbers of chunks in an attention-DP group, from 1 to the maximum that fits in a step [1].
-    even, uneven : ndarray, shape (..., m)
-        Time of a step with n chunks per group, for each n in ``counts``, relative to a step with a single chunk [1].
-        For ``even``, every group has n chunks. For ``uneven``, one group has n chunks, and the other groups have n - 1.
+        Numbers of chunks in an attention-DP group: 0, then from 1 to the maximum that fits in a step [1].
+    work : ndarray, shape (2, ..., m)
+        Time of a step with n chunks per group, for each n in ``counts``, relative to a step with a single chunk [1]. In
+        the first row, one group has n chunks, and the other groups have n - 1. In the second row, every group has n
+        chunks.
     groups : ndarray, shape (..., 1)
         Number of attention-DP groups that step together [1].
     alone : ndarray, shape (..., 1)
@@ -83,8 +84,7 @@ class SharedWork:
     """
 
     counts: Array
-    even: Array
-    uneven: Array
+    work: Array
     groups: Array
     alone: Array
 
@@ -96,14 +96,15 @@ class SharedWork:
         groups = reading_groups(setup, plans)[..., None]
         full, fewer = counts * groups, (counts - 1.0) * groups + 1.0
         if np.all(groups == 1.0):
-            even = group_steps(setup, plans.column(full), parts.tokens, parts.cached, full, counts)
-            alone = even[..., :1]
-            return cls(counts, even / alone, even / alone, groups, alone)
-        both, most = np.concatenate([full, fewer], axis=-1), np.concatenate([counts, counts])
-        steps = group_steps(setup, plans.column(both), parts.tokens, parts.cached, both, most)
-        even, uneven = np.split(steps, 2, axis=-1)
+            uneven = even = group_steps(setup, plans.column(full), parts.tokens, parts.cached, full, counts)
+        else:
+            both, most = np.concatenate([fewer, full], axis=-1), np.concatenate([counts, counts])
+            steps = group_steps(setup, plans.column(both), parts.tokens, parts.cached, both, most)
+            uneven, even = np.split(steps, 2, axis=-1)
         alone = uneven[..., :1]
-        return cls(counts, np.maximum(even, uneven) / alone, uneven / alone, groups, alone)
+        times = np.stack([uneven, np.maximum(even, uneven)]) / alone
+        work = np.concatenate([np.zeros((*times.shape[:-1], 1)), times], axis=-1)
+        return cls(np.append(0.0, counts), work, groups, alone)
 
     def at(self, parts: Array) -> Array:
         """Relative GPU time for given numbers of chunks per pipeline stage, shape (..., k) [1].
@@ -112,37 +113,26 @@ class SharedWork:
         """
         if np.all(self.groups == 1.0):
             inside = np.minimum(parts, self.counts[-1])
-            work = _along(np.append(0.0, self.counts), _from_zero(self.even), inside)
-            return np.asarray(work * (np.maximum(parts, inside) / np.maximum(inside, TINY)))
+            return np.asarray(self._along(inside)[1] * (np.maximum(parts, inside) / np.maximum(inside, TINY)))
         below = np.floor(parts)
-        low = self._whole(below)
-        return np.asarray(low + (parts - below) * (self._whole(below + 1.0) - low))
+        low, high = np.split(self._whole(np.concatenate([below, below + 1.0], axis=-1)), 2, axis=-1)
+        return np.asarray(low + (parts - below) * (high - low))
 
     def _whole(self, parts: Array) -> Array:
         """Relative GPU time for an integer number of chunks, which are distributed evenly over groups."""
         groups = self.groups
         inside = np.minimum(parts, self.counts[-1] * groups)
         most = np.ceil(inside / groups)
-        first = (most - 1.0) * groups + 1.0
-        counts = np.append(0.0, self.counts)
-        low, high = (_along(counts, _from_zero(work), most) for work in (self.uneven, self.even))
-        share = np.clip((inside - first) / np.maximum(groups - 1.0, 1.0), 0.0, 1.0)
+        low, high = self._along(most)
+        share = np.clip((inside - (most - 1.0) * groups - 1.0) / np.maximum(groups - 1.0, 1.0), 0.0, 1.0)
         return np.asarray((low + share * (high - low)) * (np.maximum(parts, inside) / np.maximum(inside, TINY)))
 
-
-def _from_zero(work: Array) -> Array:
-    """Prepend zero work for zero chunks to the last axis."""
-    return np.concatenate([np.zeros((*work.shape[:-1], 1)), work], axis=-1)
-
-
-def _along(counts: Array, work: Array, at: Array) -> Array:
-    """Interpolate the work of shape (..., m), given at ``counts``, at the numbers ``at``, shape (..., k)."""
-    above = np.clip(np.searchsorted(counts, at), 1, counts.size - 1)
-    shape = (*np.broadcast_shapes(work.shape[:-1], above.shape[:-1]), counts.size)
-    places = np.broadcast_to(above, (*shape[:-1], above.shape[-1]))
-    low, high = (np.take_along_axis(np.broadcast_to(work, shape), places - k, axis=-1) for k in (1, 0))
-    along = (at - counts[above - 1]) / (counts[above] - counts[above - 1])
-    return np.asarray(low + along * (high - low))
+    def _along(self, parts: Array) -> Array:
+        """Interpolate both rows of ``work`` at the numbers of chunks per group ``parts``, shape (2, ..., k)."""
+        counts = self.counts
+        above = np.clip(np.searchsorted(counts, parts), 1, counts.size - 1)
+        low, high = (np.take_along_axis(self.work, above[None] - k, axis=-1) for k in (1, 0))
+        return np.asarray(low + (parts - counts[above - 1]) / (counts[above] - counts[above - 1]) * (high - low))
 
 
 @dataclass(frozen=True, slots=True)

@@ -403,9 +403,8 @@ class _SpeedCosts(_ServiceStates):
         A deployment can also serve users at lower speeds, so neither end of the interval decreases as speed rises.
         """
         low, high = np.empty(len(self)), np.empty(len(self))
-        groups = list(self._same_instances())
-        least = self._least_around(groups)
-        for at, instances in groups:
+        least = self._least_around(self._same_instances)
+        for at, instances in self._same_instances:
             low[at], high[at] = likely_ends(least, self.tokens_per_second[at], instances)
         order = np.argsort(self.tokens_per_second, kind="stable")
         low[order] = np.where(np.isnan(low[order]), np.nan, np.fmax.accumulate(low[order]))
@@ -427,11 +426,14 @@ class _SpeedCosts(_ServiceStates):
 
         return lambda some, measured: np.array([costs(measured)[speed] for speed in some.tolist()])
 
-    def _same_instances(self) -> Iterator[tuple[Indices, Instances]]:
-        """For each layout on the frontier, yield the indices of its points, and its instances at these points."""
+    @cached_property
+    def _same_instances(self) -> list[tuple[Indices, Instances]]:
+        """For each layout on the frontier, the indices of its points, and its instances at these points."""
+        groups = []
         for number, row in sorted(set(zip(self.which.tolist(), self.rows.tolist(), strict=True))):
             at = np.flatnonzero((self.which == number) & (self.rows == row))
-            yield at, self._instances(number, self.rows[at], self.states[at], self.concurrency[at])
+            groups.append((at, self._instances(number, self.rows[at], self.states[at], self.concurrency[at])))
+        return groups
 
     def dollars_at(self, tokens_per_second: npt.ArrayLike, *, measured: bool = False) -> Array:
         """Return the lowest costs at many speeds; see :meth:`at_speed`.
@@ -696,7 +698,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
     def _ends_each(self) -> list[bounds.Ends]:
         every: list[bounds.Ends] = [{} for _ in range(len(self))]
         low, high = (end / self.dollars for end in self.cost_ends)
-        for at, instances in self._same_instances():
+        for at, instances in self._same_instances:
             ends = bounds.ends(instances, bounds.FULL)
             for place in at.tolist():
                 of_cost = finite_or_none(float(low[place])), finite_or_none(float(high[place]))

@@ -136,6 +136,19 @@ class Plans:
         joined = {name: np.concatenate([part.arrays()[name] for part in parts]) for name in names}
         return replace(parts[0], **joined)  # type: ignore[arg-type]
 
+    def stacked(self, **values: tuple[Array | float, ...]) -> Plans:
+        """Copy the plans once for each of several values of some fields, along a new first axis.
+
+        Examples
+        --------
+        >>> one = np.ones(3)
+        >>> Plans.of(8.0 * one, one, one).stacked(batch=(one, 2.0)).shape
+        (2, 3)
+        """
+        axes = np.ones((1,) * len(self.shape))
+        arrays = {name: np.stack(np.broadcast_arrays(*each, axes)[:-1]) for name, each in values.items()}
+        return replace(self, **arrays)  # type: ignore[arg-type]
+
     def verifying(self, new_tokens: int) -> Plans:
         """Copy the plans with another number of tokens per sequence and step."""
         return replace(self, new_tokens=new_tokens)

@@ -75,6 +75,10 @@ def _rows(table: OperatorTable, rows_of: Rows, *of_layer: object) -> list[Operat
     return found
 
 
+#: Place of the number of occurrences in an operator.
+_REPEATS = Operator._fields.index("repeats")
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """Operator table of one step, with the properties that all operators share.
@@ -142,6 +146,15 @@ class Work:
             size = collective.bytes_per_token * self.tokens_sent(operator, collective)
             total = total + operator.repeats * collective.repeats * np.where(collective.ranks > 1.0, size, 0.0)
         return total
+
+    def merged(self) -> Work:
+        """Join the operators that are equal except for their number of occurrences."""
+        joined: dict[tuple[int, ...], Operator] = {}
+        for row in self.operators:
+            key = tuple(map(id, (*row[:_REPEATS], *row[_REPEATS + 1 :])))
+            found = joined.get(key)
+            joined[key] = row if found is None else row._replace(repeats=found.repeats + row.repeats)
+        return replace(self, operators=tuple(joined.values()))
 
     @property
     def even(self) -> bool:

@@ -7,6 +7,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -184,6 +185,8 @@ _SHOWN = (
 )  # fmt: skip
 #: Columns that determine the order of points and the previous batch of a layout.
 _PLACED = ("combination", "point", "batch", "tp", "dp", "pp", *FAILED)
+#: Parts of a sweep that the summary reads together [1].
+_TOGETHER = 64
 
 
 @dataclass(frozen=True, repr=False)
@@ -248,6 +251,8 @@ class Sweep(Shown):
         InputError
             If a column does not exist.
         """
+        import pyarrow as pa
+
         assert isinstance(self.scenario.ask, SweepAsk)
         chosen = shown or self.scenario.ask.cheapest
         rows, among = self._shown_columns(chosen)
@@ -259,9 +264,10 @@ class Sweep(Shown):
         best: dict[tuple[float, str], CheapestDeployment] = {}
         reasons: dict[tuple[str, str], list[str]] = defaultdict(list)
         frontiers = points = 0
-        # Each combination is in a single part, so one part in memory at once is sufficient.
-        for table in self._tables(list(dict.fromkeys([*_PLACED, *_SHOWN, rows, among, *where]))):
-            frame = table.to_pandas()
+        # Each combination is in a single part, so a few parts in memory at once are sufficient.
+        tables = self._tables(list(dict.fromkeys([*_PLACED, *_SHOWN, rows, among, *where])))
+        while some := list(islice(tables, _TOGETHER)):
+            frame = pa.concat_tables(some).to_pandas()
             failed = frame["failure"].notna()
             for failure, reason in frame.loc[failed, list(FAILED)].itertuples(index=False):
                 reasons[failure, "" if failure == "nothing_fits" else reason].append(reason)
