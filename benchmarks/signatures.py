@@ -20,7 +20,11 @@ _SEVERAL = ("recommend", "estimate", "frontier", "explain", "sensitivity", "infe
 #: Line width [characters].
 _WIDTH = 120
 #: Imports already in the head, and the name that it defines.
-_IMPORTED = {"from inference_econ._types import Progress\n", "from inference_econ.inputs import Name\n"}
+_IMPORTED = {
+    "from inference_econ._types import Progress\n",
+    "from inference_econ.inputs import Name\n",
+    "from inference_econ.inputs.catalog import Name\n",
+}
 _HEAD = '''\
 """Types of the questions of Python; ``python -m benchmarks.signatures`` writes them from the tables of commands."""
 

@@ -53,7 +53,6 @@ from inference_econ.inputs import Settings
 from inference_econ.inputs import TensorLayout
 from inference_econ.inputs import Traffic
 from inference_econ.inputs import catalog
-from inference_econ.inputs.catalog import Name
 from inference_econ.serving import Services
 from inference_econ.studies.compare import Comparison
 from inference_econ.studies.compare import Names
