@@ -204,16 +204,25 @@ def _with_column(table: Table, after: str, head: str, cells: Sequence[str]) -> T
     return replace(table, columns=(*table.columns[:place], head, *table.columns[place:]), rows=rows)
 
 
+#: Columns that describe a fleet, without its recipe.
+_FLEET = ("hardware", "GPUs", "replicas", "layout", "engine")
+
+
 def with_recipes(table: Table, practices: Sequence[str]) -> Table:
     """Add a column of recipes after the engines; the table is unchanged if all rows have the same recipe.
 
-    A narrow terminal leaves out this column first, or never if an engine has several recipes.
+    A narrow terminal leaves out this column first, or last if an engine has several recipes. It keeps the column if
+    two fleets differ only in their recipes.
     """
     if len(set(practices)) == 1 or "engine" not in table.columns:
         return table
-    engines = [row[table.columns.index("engine")] for row in table.rows]
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    engines = [row["engine"] for row in rows]
     alike = len(set(zip(engines, practices, strict=True))) == len(set(engines))
-    least = ("recipe", *table.least) if alike else table.least
+    least = ("recipe", *table.least) if alike else (*table.least, "recipe")
+    fleets = {tuple(row.get(head, "") for head in _FLEET) for row in rows}
+    if "replicas" in table.columns and len(fleets) < len(rows):
+        least = table.least
     return replace(_with_column(table, "engine", "recipe", practices), least=least)
 
 
