@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from inference_econ.engine import Setup
@@ -49,3 +50,13 @@ def test_index_keys_are_cached_in_the_format_of_keys_and_values() -> None:
 def test_parts_that_do_not_fit(change: dict[str, int | None], problem: str) -> None:
     with pytest.raises(SpecError, match=problem):
         GroupedQueryAttention(**{**SPARSE.model_dump(), **change})
+
+
+def test_every_rank_stores_the_index_keys_by_hand() -> None:
+    """The four KV heads of MiniMax-M3 are split over ranks, or copied; the one index key of a token is not split."""
+    setup = Setup.of("minimax_m3", "h200_sxm", context=16_000.0)
+    for tp, heads in ((1, 4), (4, 1), (8, 1)):
+        plan = plan_of(tp)
+        (held,) = np.ravel(held_cache(setup.model, setup.precision, plan, 16_000.0, setup.assumptions)["kv_cache"])
+        of_rank = 60 * 2 * heads * 128 * 2 + 57 * 128 * 2
+        assert held == pytest.approx(tp * of_rank * 16_000)
