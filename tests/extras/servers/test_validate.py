@@ -33,12 +33,12 @@ def _first_rows(path: Path, rows: int, dataset: str) -> Path:
 def test_all_sets_by_default(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     shipped = shipped_servers()
 
-    def held(files: tuple[File, ...], assumptions: str | None, *, levels: bool) -> Servers:
+    def predict_files(files: tuple[File, ...], assumptions: str | None, *, levels: bool) -> Servers:
         """Return the rows that a second prediction would use."""
         assert (files, assumptions, levels) == (shipped.files, None, True)
         return shipped
 
-    monkeypatch.setattr(servers, "held", held)
+    monkeypatch.setattr(servers, "predict_files", predict_files)
     (rows,) = json.loads(command("validate", "--format", "json").out)
     assert list(rows["datasets"]) == list(validation.SERVERS)
     assert (rows["coverage"]["read"], len(rows["rows"])) == (5644, 5644)
