@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import filterfalse
 from pathlib import Path
 
 from inference_econ.extras.servers.measurements import FULL_LOADS, Measurement
@@ -87,7 +89,8 @@ def violations(rows: Sequence[InputRow]) -> list[Violation]:
     -------
     list of Violation
         Measurements that are faster than the bound. A TTFT under load is compared with the TTFT of a single request,
-        because the exact arrival times are unknown.
+        because the exact arrival times are unknown. A TPOT is compared with the TPOT at the concurrency, or at the
+        number of requests that decode concurrently (:func:`_decodes_few`).
     """
     ideal = catalog.assumptions(_PRESET)
     plain, measured = [], []
@@ -116,7 +119,24 @@ def violations(rows: Sequence[InputRow]) -> list[Violation]:
             factor = value / bound if quantity.field.endswith("per_accelerator") else bound / value
             if factor > 1.0 + _SLACK:
                 beyond.append(Violation(ideal_row, quantity, value, bound, factor, diagnosis(at)))
-    return sorted(beyond, key=lambda violation: -violation.factor)
+    return sorted(filterfalse(_decodes_few, beyond), key=lambda violation: -violation.factor)
+
+
+def _decodes_few(violation: Violation) -> bool:
+    """True if a TPOT is within the bound at the mean number of requests that decode concurrently.
+
+    If memory holds few requests, the other requests of a closed loop wait for their first token. The number of requests
+    that decode follows from the measured latencies by Little's law.
+    """
+    row, tpot = violation.row.measurement, violation.measured
+    if row is None or violation.quantity.field != "tpot_seconds" or row.load != "concurrency":
+        return False
+    if row.concurrency is None or row.ttft_seconds is None or row.osl is None:
+        return False
+    decoding = row.concurrency * row.osl * tpot / (row.ttft_seconds + row.osl * tpot)
+    few, ideal = replace(row, concurrency=float(math.ceil(decoding)), ttft_seconds=None), catalog.assumptions(_PRESET)
+    (found,) = predict([few], lambda _: ideal)
+    return found.tpot_seconds is not None and found.tpot_seconds <= (1.0 + _SLACK) * tpot
 
 
 def _alone(row: Measurement) -> Measurement:

@@ -172,13 +172,14 @@ def _common(recipes: Sequence[Recipe]) -> Recipe:
             (first.decode, {recipe.decode.slots for recipe in recipes}),
         )
     )
-    tokens = {recipe.step_tokens for recipe in recipes}
+    tokens, shares = {recipe.step_tokens for recipe in recipes}, {recipe.memory for recipe in recipes}
     same = len({recipe.speculation for recipe in recipes}) == 1
     return replace(
         first,
         prefill=prefill,
         decode=decode,
         step_tokens=first.step_tokens if len(tokens) == 1 else None,
+        memory=first.memory if len(shares) == 1 else None,
         speculation=first.speculation if same else "unrecorded",
     )
 
@@ -237,6 +238,7 @@ def _run_of(row: Measurement, recipe: Recipe) -> Measurement:
         decode=recipe.decode,
         accelerators=accelerators,
         step_tokens=recipe.step_tokens,
+        memory=recipe.memory,
         speculation=recipe.speculation,
         remarks=(*row.remarks, f"pools of {recipe.source}"),
     )

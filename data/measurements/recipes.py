@@ -25,7 +25,7 @@ _POOL = ("workers", "tp", "pp", "attention_dp", "ep", "slots")
 COLUMNS = (
     "model", "hardware", "engine", "version", "precision", "isl", "osl", "concurrencies", "speculation",
     *(f"{pool}_{name}" for pool in ("prefill", "decode") for name in _POOL),
-    "prefill_step_tokens", "first", "last", "source",
+    "prefill_step_tokens", "memory", "first", "last", "source",
 )  # fmt: skip
 
 
@@ -51,6 +51,8 @@ class Recipe:
         Both pools, including the numbers of workers.
     step_tokens : float or None
         Maximum prompt tokens per step of one attention-DP group of a prefill worker [tokens].
+    memory : float or None
+        Share of GPU memory that the engine may use in both pools [1]; None if unknown or different.
     days : Days
         Days on which the benchmark had the recipe.
     source : str
@@ -69,6 +71,7 @@ class Recipe:
     prefill: RecordedPool
     decode: RecordedPool
     step_tokens: float | None
+    memory: float | None
     days: Days
     source: str
 
@@ -120,6 +123,7 @@ def _recipe(cells: dict[str, str], place: str) -> Recipe:
             prefill=_pool(row, "prefill"),
             decode=_pool(row, "decode"),
             step_tokens=row.number("prefill_step_tokens"),
+            memory=row.number("memory"),
             days=days(f"{row.text('first')}..{row.text('last') or row.text('first')}"),
             source=row.text("source"),
         )

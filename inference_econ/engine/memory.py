@@ -475,17 +475,31 @@ def _kept(
     spec: Attention, precision: Precision, context: Array | float, assumptions: Assumptions | None
 ) -> Array | float:
     """KV cache and recurrent state of one sequence in one layer, rounded up to full blocks of tokens [B]."""
-    if assumptions is not None and assumptions.capacity.kv_block > 1:
-        context = np.ceil(context / assumptions.capacity.kv_block) * float(assumptions.capacity.kv_block)
+    keys = _index_keys(spec, precision, context, assumptions)
+    context = _full_blocks(context, assumptions)
     assumed = None if assumptions is None else assumptions.attention
     cache = spec.cache
     if _decompressed(spec, assumed):
         cached: Array | float = cache.decompressed_elements * context
     else:
         cached = cache.elements * context + cache.window_elements * np.minimum(context, cache.window_tokens)
-    keys = index_key_bytes(spec, precision, assumed) * context
     state = cache.state_bytes(BYTES_PER_ELEMENT[precision.activations])
     return cached * BYTES_PER_ELEMENT[precision.kv] + keys + state
+
+
+def _full_blocks(context: Array | float, assumptions: Assumptions | None) -> Array | float:
+    """Context, rounded up to full blocks of the KV cache [tokens]."""
+    if assumptions is None or assumptions.capacity.kv_block == 1:
+        return context
+    return np.ceil(context / assumptions.capacity.kv_block) * float(assumptions.capacity.kv_block)
+
+
+def _index_keys(
+    spec: Attention, precision: Precision, context: Array | float, assumptions: Assumptions | None
+) -> Array | float:
+    """Index keys of one sequence in one layer, rounded up to full blocks of tokens [B]."""
+    assumed = None if assumptions is None else assumptions.attention
+    return index_key_bytes(spec, precision, assumed) * _full_blocks(context, assumptions)
 
 
 def index_key_bytes(spec: Attention, precision: Precision, assumed: AttentionAssumptions | None) -> float:
@@ -501,7 +515,9 @@ def held_cache(
 ) -> dict[str, Array | float]:
     """KV cache and recurrent states of one sequence on all accelerators of an instance, with copies [B].
 
-    All pipeline stages are assumed to have as many layers as the fullest stage.
+    All pipeline stages are assumed to have as many layers as the fullest stage. All KV heads use the same index keys,
+    which engines store on every rank: ``MiniMaxM3SparseIndexCache`` of TensorRT-LLM and ``MiniMaxSparseKVPool`` of
+    SGLang.
     """
     held: dict[str, Array | float] = {"kv_cache": 0.0, "state": 0.0}
     page, assumed = _page_tokens(model, precision, plans, assumptions), assumptions.attention
@@ -515,8 +531,10 @@ def held_cache(
             ranks = plans.attention_ranks
             # If there are more ranks than KV heads, the additional ranks store copies or, with decode context
             # parallelism, other tokens of the sequence.
-            apart = _apart(block.attention, assumed) * (plans.dcp if block.attention.caches else 1.0)
-            kept = kept * (ranks / np.minimum(ranks, apart))
+            dcp = plans.dcp if block.attention.caches else 1.0
+            copies = ranks / np.minimum(ranks, _apart(block.attention, assumed) * dcp)
+            keys = block.layers * _index_keys(block.attention, precision, paged, assumptions) * fullest
+            kept = kept * copies + keys * (ranks / np.minimum(ranks, dcp) - copies)
         if block.attention.cache.has_state:
             held["state"] += kept * assumptions.capacity.states_held
         else:

@@ -61,7 +61,7 @@ def test_a_recipe_has_pools_and_speculation(tmp_path: Path) -> None:
     assert recipe.concurrencies == {128.0, 256.0}
     assert recipe.prefill == RecordedPool(workers=1, tp=1, dp=8, pp=1, ep=8, slots=64)
     assert recipe.decode == RecordedPool(workers=4, tp=8, dp=1, pp=1, ep=8, slots=None)
-    assert (recipe.speculation, recipe.drafted, recipe.step_tokens) == ("MTP3", 3.0, 8192.0)
+    assert (recipe.speculation, recipe.drafted, recipe.step_tokens, recipe.memory) == ("MTP3", 3.0, 8192.0, 0.95)
     (unsaid,) = read(_file(tmp_path / "recipes.csv", speculation="MTP", model="somebody/New-Model"))
     assert (unsaid.drafted, unsaid.model) == (1.0, "somebody/New-Model")
 
@@ -142,9 +142,9 @@ def test_recorded_workers_stay_where_results_do_not_tell() -> None:
 
 
 def test_recipes_that_say_the_same_count_once() -> None:
-    again = replace(RECIPE, step_tokens=4096.0, decode=replace(RECIPE.decode, slots=32))
-    (row,) = _matched([_row(20.0)], RECIPE, again)
-    assert (row.accelerators, row.step_tokens, row.decode) == (32, None, RECIPE.decode)
+    again = replace(RECIPE, step_tokens=4096.0, memory=0.9, decode=replace(RECIPE.decode, slots=32))
+    (row,) = _matched([_row(20.0)], replace(RECIPE, memory=0.95), again)
+    assert (row.accelerators, row.step_tokens, row.memory, row.decode) == (32, None, None, RECIPE.decode)
 
 
 def test_a_row_without_a_version_is_of_a_recipe_of_its_days() -> None:
@@ -170,6 +170,18 @@ def test_degrees_that_a_script_sets_are_those_of_the_recipe() -> None:
     groups = RecordedPool(workers=1, tp=1, dp=8, pp=1, ep=1)
     (row,) = _matched([_row(20.0, (1, 3), prefill=groups)], RECIPE)
     assert row.prefill == RECIPE.prefill
+
+
+def test_workers_of_one_gb200_node_have_the_degrees_and_the_memory_of_their_scripts() -> None:
+    """Results and configurations record attention-DP, which these scripts do not use."""
+    rows = [
+        row
+        for row in shipped(["serving_points", "inferencemax_disaggregated"])
+        if isinstance(row, Measurement) and row.decode is not None and "-low-latency.sh@" in str(row.remarks)
+    ]
+    assert len(rows) == 37
+    tensor = {(pool.tp, pool.dp, pool.ep) for row in rows for pool in (row.prefill, row.decode) if pool is not None}
+    assert (tensor, {row.memory for row in rows}) == ({(4, 1, 1)}, {0.95})
 
 
 def test_other_collections_are_left_alone() -> None:

@@ -302,3 +302,13 @@ def test_ranks_that_share_the_tokens_of_a_sequence_each_pay_what_is_beside() -> 
     plan = plan_of(8, ep=8, batch=8)
     shared = row_of(setup, replace(plan, dcp=8.0), "attention")
     assert shared.kv_padding == pytest.approx(1 + 100 / (2000 / 8))
+
+
+def test_every_rank_stores_the_index_keys_by_hand() -> None:
+    """The four KV heads of MiniMax-M3 are split over ranks, or copied; the one index key of a token is not split."""
+    setup = Setup.of("minimax_m3", "h200_sxm", context=16_000.0)
+    for tp, heads in ((1, 4), (4, 1), (8, 1)):
+        plan = plan_of(tp)
+        (held,) = np.ravel(held_cache(setup.model, setup.precision, plan, 16_000.0, setup.assumptions)["kv_cache"])
+        of_rank = 60 * 2 * heads * 128 * 2 + 57 * 128 * 2
+        assert held == pytest.approx(tp * of_rank * 16_000)

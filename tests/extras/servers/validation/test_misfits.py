@@ -27,11 +27,16 @@ TPOT = QUANTITIES[0]
 
 
 def _series() -> dict[tuple[str, ...], list[Measurement]]:
-    """Return rows with a predicted time per token that are included, by engine, model, chip and engine version."""
+    """Return rows with a predicted time per token that are included, by engine, model, chip and engine version.
+
+    Runs under random arrivals are left out: docs/model/limits.md describes their errors.
+    """
     series: dict[tuple[str, ...], list[Measurement]] = defaultdict(list)
     for row in shipped_servers().counted():
         server = row.measurement
-        if server is not None and server.decode is None and row.measured(TPOT) and row.predicted(TPOT):
+        if server is None or server.decode is not None or server.load == "rate":
+            continue
+        if row.measured(TPOT) and row.predicted(TPOT):
             series[server.engine, server.model, server.hardware, version_told(server)].append(server)
     return {name: rows for name, rows in series.items() if len(rows) >= FEWEST}
 
@@ -71,7 +76,7 @@ def test_whoever_asks_about_one_is_told(engine: str | None, told: bool) -> None:
     assert bool(said) == told
     if told:
         assert said[0].startswith(
-            "Measured TPOT is 2.08x the prediction in 51 runs of Qwen3 235B-A22B on NVIDIA H200 SXM5 141GB with vllm. "
+            "Measured TPOT is 1.94x the prediction in 51 runs of Qwen3 235B-A22B on NVIDIA H200 SXM5 141GB with vllm. "
             f"Likely reason: {WHY}"
         )
 
