@@ -32,8 +32,7 @@ from rich.progress import track
 from inference_econ.answers.deployments.recommend import most_traffic, recommend
 from inference_econ.answers.deployments.serving_frontier import service_frontier
 from inference_econ.answers.deployments.serving_options import Candidate
-from inference_econ.answers.disaggregated import steady
-from inference_econ.answers.disaggregated.load import decoder, pools_under_load
+from inference_econ.answers.disaggregated.load import _groups, decoder, pools_under_load
 from inference_econ.answers.slo import FILLED, Targets
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
@@ -395,10 +394,10 @@ def _of_one_engine(common: Options, chance: random.Random) -> Query:
 @contextmanager
 def cheapest_groups() -> Iterator[None]:
     """Let frontiers use the cheapest disaggregated groups, instead of the smallest ones within 10%."""
-    steady._groups.cache_clear()
-    with patch.object(steady, "SIMPLER", 0.0):
+    _groups.cache_clear()
+    with patch("inference_econ.answers.disaggregated.load.SIMPLER", 0.0):
         yield
-    steady._groups.cache_clear()
+    _groups.cache_clear()
 
 
 class State:

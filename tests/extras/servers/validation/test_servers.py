@@ -466,9 +466,9 @@ def test_a_row_beyond_the_bound_gets_a_diagnosis(tmp_path: Path) -> None:
 
 def test_requests_that_wait_for_memory_do_not_decode_and_set_no_bound(tmp_path: Path) -> None:
     """Of 256 requests with 40 s to the first token and 1 s of decoding, six decode at a time."""
-    queued, busy = {"c": 256, "tpot": 5, "ttft": 40000}, {"c": 256, "tpot": 5, "ttft": 100}
-    for row, violated in ((queued, []), (busy, ["tpot"])):
-        found = bound.violations(servers.servers([_serving(tmp_path / "mine.csv", row)]).rows)
+    for ttft, violated in ((40_000, []), (100, ["tpot"])):
+        path = _serving(tmp_path / "mine.csv", {"c": 256, "tpot": 5, "ttft": ttft})
+        found = bound.violations(servers.servers([path]).rows)
         assert [one.quantity.name for one in found if one.quantity == TPOT] == violated
 
 
