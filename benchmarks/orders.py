@@ -48,7 +48,7 @@ from inference_econ.serving import Loaded, loaded
 TRIED, SEED = Path(__file__).parents[1] / "tests" / "fuzz" / "orders.json", 1
 #: Allowed change for the worse of costs and speeds [1], from interpolation between batches, and because an engine
 #: without measurements follows the mean of all engines.
-TOLERANCE = 0.01
+TOLERANCE = 0.015
 #: Allowed excess of costs at a constant concurrency over costs at a request rate [1]: groups of a frontier fill nodes,
 #: and the smallest group within 10% is used.
 GROUPS = 0.15
@@ -65,12 +65,22 @@ CHIPS = (
 ENGINES = ("vllm", "sglang", "trtllm")
 #: Speeds of a frontier that are compared, and better inputs of each setup [1].
 _SPEEDS, _INPUTS = 5, 4
-#: Request rate at which rounding to replicas hardly matters [1/s].
-_MANY = 1e6
+#: Request rate [1/s], and number of deployments, at which rounding to replicas hardly matters.
+_MANY, _COPIES = 1e5, 1e3
 #: Fields of GPUs with a good direction.
 FIELDS = tuple(name for name, field in HardwareSpec.model_fields.items() if HIGH_IS_GOOD in field.metadata)
-#: Options that are not drawn: fields of GPUs, inputs of decode steps (benchmarks/comparisons.py), and host memory.
-NOT_DRAWN = {"domain", "power_cap", "context", "no_kv_cache", "cpu_layers", "host_bandwidth", "host_memory"}
+#: Options that are not drawn: fields of GPUs, inputs of decode steps (benchmarks/comparisons.py), host memory, and
+#: layouts without an engine, whose steps have no measured corrections.
+NOT_DRAWN = {
+    "any_layout",
+    "domain",
+    "power_cap",
+    "context",
+    "no_kv_cache",
+    "cpu_layers",
+    "host_bandwidth",
+    "host_memory",
+}
 #: Options that frontiers lack, or that limit a load.
 _BY_RATE = {"request_rate", "throughput", "arrival_scv", "percentile", "confidence"}
 _LIMITS = {"gpus", "budget", "power_budget"}
@@ -226,7 +236,7 @@ def drawn_options(chance: random.Random, isl: int, osl: int) -> dict[str, Option
         "confidence": {"confidence": 80.0},
         "price": {},
         **{name: {name: True} for name in ("aggregated", "disaggregated")},
-        **{name: {name: False} for name in ("any_group", "any_layout", "pipeline")},
+        **{name: {name: False} for name in ("any_group", "pipeline")},
         "loras": {"loras": 8},
         "lora_rank": {"loras": 8, "lora_rank": 64},
         "max_instance_gpus": {"max_instance_gpus": chance.choice((1, 2, 4, 8))},
@@ -333,7 +343,7 @@ def loads(base: Query) -> Iterator[Order]:
         cost = money.dollars_per_million_tokens(candidate.paid_chips[place], 1.0, rate * osl, price)
         targets = Targets(tpot_seconds=(1.0 + 1e-6) * load.tpot_seconds["mean"], percentile="mean")
         pools = candidate.pools is not None
-        ratio = base.paid(_MANY, targets, pools=pools) / float(cost)
+        ratio = base.paid(max(_MANY, _COPIES * rate), targets, pools=pools) / float(cost)
         (layout,) = candidate.keys(np.array(place[:1]))
         text = f"{dict(base.options)}, {candidate.label}, {layout}, {rate:.6g} requests/s"
         yield Order(f"`load`, then `recommend`{_of_pools(pools)}", ratio, text)

@@ -45,7 +45,7 @@ def process(*words: str | Path, folder: Path | None = None, **options: Any) -> s
 
 
 def python(*words: str | Path, folder: Path | None = None, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run Python, which is the one of the tests, with arguments."""
+    """Run the Python of the tests with arguments."""
     return process(sys.executable, *words, folder=folder, **options)
 
 

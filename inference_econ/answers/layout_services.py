@@ -240,6 +240,8 @@ def cpu_layers_advice(setup: Setup, start: str = "; one") -> str:
 def _check_context(model: ModelSpec, requests: Requests) -> None:
     """Reject requests that exceed the maximum context of a model: on average, or the longest one of a table.
 
+    Sessions are checked before they are simulated.
+
     Raises
     ------
     InputError
@@ -247,7 +249,7 @@ def _check_context(model: ModelSpec, requests: Requests) -> None:
     """
     most, is_table = model.max_context, requests.table is not None
     tokens = requests.longest if is_table else requests.isl.mean + requests.osl.mean
-    if most is not None and tokens > most:
+    if most is not None and tokens > most and not requests.longest_turn:
         which = f"{requests.traffic}: its longest request has" if is_table else "these requests have"
         raise InputError(
             f"{which} {tokens:,.0f} tokens, but {model.name} supports {most:,}. Shorten --isl or --osl, or "

@@ -83,10 +83,9 @@ def margins(layouts: Services | Service, confidence: float, promised: Collection
         }
         if unknown and None in margins_of.values():
             raise InputError(
-                f"confidence: nobody knows how far off {setup.assumptions.name} is on {setup.hardware.name}, as it was "
-                f"fitted to no measured {unknown}; leave --confidence out, take a fitted profile (--assumptions "
-                "profiles/servers; a what-if of assumptions makes it unfitted), or fit one to measurements: "
-                "inference-econ calibrate --help"
+                f"confidence: {setup.assumptions.name} has no prediction errors on {setup.hardware.name}, because it "
+                f"was not fitted to measurements of {unknown}. Leave --confidence out, use a fitted profile "
+                "(--assumptions profiles/servers, without what-ifs), or fit one with inference-econ calibrate."
             )
         return np.array([margins_of[key] or 1.0 for key in keys])
 

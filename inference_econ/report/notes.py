@@ -8,8 +8,8 @@ from operator import itemgetter
 
 from inference_econ import inputs
 from inference_econ.answers.layout_services import cpu_layers_advice
-from inference_econ.engine import Instances, Setup, lacks_engine
-from inference_econ.inputs import BYTES_PER_ELEMENT, UNSCALED, Quantity, known_engines, lacks
+from inference_econ.engine import Instances, Setup, has_recipes, lacks_engine
+from inference_econ.inputs import BYTES_PER_ELEMENT, UNSCALED, Quantity, known_engines, lacks, practices_in
 from inference_econ.records.deviations import known_errors, outside_of
 from inference_econ.records.sources import setup_sources
 from inference_econ.records.texts import words
@@ -290,6 +290,21 @@ def generation_remarks(setups: Iterable[Setup]) -> list[str]:
             f"generation in its file: {', '.join(inputs.profiles.generations_fitted())}."
         )
     return [*lacking, *sorted(unfitted), *engines]
+
+
+def unused_drafts(subjects: Iterable[Instances]) -> list[str]:
+    """Sentences on models whose multi-token-prediction layers are not used, because no recipe covers the model."""
+    names = {}
+    for setup in (instances.setup for instances in subjects if not instances.speculates):
+        model, hardware, precision = setup.model, setup.hardware, setup.precision
+        if model.mtp_layers and model.name not in names and has_recipes(setup):
+            tried = (practices_in(engine.name, model, hardware, precision) for engine in setup.engines)
+            names[model.name] = any(practice.source for practices in tried for practice in practices)
+    return [
+        f"No recipe covers {name}. Add --mtp to use its multi-token prediction."
+        for name, is_covered in names.items()
+        if not is_covered
+    ]
 
 
 def price_remarks(setups: Iterable[Setup]) -> list[str]:

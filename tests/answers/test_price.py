@@ -1,4 +1,4 @@
-"""Prices by kind of token, the usual speed, and one deployment at given concurrencies."""
+"""Prices by kind of token, the reference speed, and one deployment at given concurrencies."""
 
 from __future__ import annotations
 

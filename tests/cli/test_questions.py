@@ -79,13 +79,14 @@ def test_power_of_the_facility_buys_a_fleet(command: Command) -> None:
 
 def test_several_chips_have_their_own_assumptions(command: Command) -> None:
     """An engine is known for the first two chips; the third has no profile."""
-    compared = ("compare", "falcon_7b", "--on", "h100_sxm", "--on", "b200", "--on", "tpu_v6e", "--max-instance-gpus", 2)
+    small = ("--max-instance-gpus", 2, "--isl", 1000)
+    compared = ("compare", "falcon_7b", "--on", "h100_sxm", "--on", "b200", "--on", "tpu_v6e", *small)
     engines = {"h100_sxm": "vllm", "b200": "vllm", "tpu_v6e": None}
     names = {chip: profiles.for_hardware(chip, engine).name for chip, engine in engines.items()}
     assert [one["assumptions"] for one in record(command, *compared)["series"]] == list(names.values())
     named = ", ".join(f"{name} ({chip})" for chip, name in names.items())
     assert f"Assumptions: {named}." in command(*compared, "--why").said
-    both = command("recommend", "falcon_7b", "h100_sxm", "--on", "tpu_v6e", "--max-instance-gpus", 2, "--why").said
+    both = command("recommend", "falcon_7b", "h100_sxm", "--on", "tpu_v6e", *small, "--why").said
     assert f"{names['h100_sxm']} (NVIDIA H100 SXM5 80GB)" in both
     assert "deployable (Google TPU v6e (Trillium))" in both
 

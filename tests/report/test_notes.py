@@ -14,7 +14,7 @@ import inference_econ as ie
 from inference_econ.engine import Instances, Setup, bounds
 from inference_econ.inputs import LEVELS, Calibration, ErrorSpread, Quantity, catalog
 from inference_econ.records.deviations import calibration_record
-from inference_econ.report.notes import extrapolations, interval_note, misfits, warnings
+from inference_econ.report.notes import extrapolations, interval_note, misfits, setup_warnings, unused_drafts, warnings
 from inference_econ.report.questions.assess import findings
 from tests import asking
 from tests.reading import present, tables
@@ -201,8 +201,14 @@ def test_changed_constants_say_that_what_was_measured_beside_them_is_not_counted
         assert not any("Changed constants" in text for text in warnings([Instances(other)]))
 
 
-def test_a_frontier_of_requests_that_are_too_long_says_so_once() -> None:
-    setup = Setup.of("qwen3_8b", "h200_sxm", engine="vllm")
-    front = ie.frontier(setup, ie.Traffic(isl=100_000, osl=500), ie.Space(ie.Pins(tp=8)))
-    shown = front._repr_html_()
-    assert shown.count("40,960") == 1
+def test_decode_steps_beyond_the_context_of_the_model_are_named() -> None:
+    longer, usual = (Setup.of("qwen3_8b", "h200_sxm", context=tokens) for tokens in (100_000.0, 10_000.0))
+    note = "The model supports at most 40,960 tokens of context."
+    assert (note in setup_warnings(longer), note in setup_warnings(usual)) == (True, False)
+
+
+def test_models_without_a_recipe_for_their_draft_layers_are_named() -> None:
+    covered, other = (Setup.of(name, "h200_sxm", engine="sglang") for name in ("deepseek_v3", "glm_4_5_air"))
+    note = "No recipe covers GLM-4.5-Air. Add --mtp to use its multi-token prediction."
+    assert unused_drafts([Instances(covered), Instances(other)]) == [note]
+    assert unused_drafts([Instances(other, speculates=True)]) == []

@@ -29,6 +29,7 @@ from inference_econ.report.notes import (
     scale_notes,
     setup_warnings,
     unit_notes,
+    unused_drafts,
 )
 from inference_econ.report.page import AnswerPage, Block, Sketch, Table
 from inference_econ.report.service import pools_meaning, with_engines, with_recipes
@@ -162,6 +163,7 @@ def frontier_table(front: AnyFront, y: Metric = "cost") -> Table:
         (*first, *columns),
         kind="frontier_point",
         notes=(
+            *unused_drafts(subjects),
             *saving_note(front.saving),
             *(one_gpu_notes(front.setup) if min(front.accelerators) > 1 else ()),
             *doubts(setups, subjects),

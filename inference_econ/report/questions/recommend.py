@@ -17,6 +17,7 @@ from inference_econ.answers.deployments.recommend import (
 from inference_econ.answers.deployments.serving_options import practice_of
 from inference_econ.answers.launching.plan import Start
 from inference_econ.answers.slo import NAMES, Targets
+from inference_econ.engine import Instances
 from inference_econ.records.deviations import SEEN
 from inference_econ.records.texts import assumptions_label, layout_label
 from inference_econ.report import charts
@@ -24,7 +25,7 @@ from inference_econ.report.charts.plot import Band, Plot, PlotSeries
 from inference_econ.report.deployment_reader import start_of
 from inference_econ.report.fields import Column, Record, details, view
 from inference_econ.report.headings import enumerated, price_cell
-from inference_econ.report.notes import doubts, grounds
+from inference_econ.report.notes import doubts, grounds, unused_drafts
 from inference_econ.report.page import AnswerPage, Table
 from inference_econ.report.service import (
     burstiness_note,
@@ -55,7 +56,7 @@ class RecommendationPage(AnswerPage[Recommendation]):
 
     def tables(self) -> Sequence[Table]:
         """Table with one row per deployment."""
-        startable, targets, notes = self.answer.startable, self.answer.targets, list[str]()
+        startable, targets, notes = self.answer.startable, self.answer.targets, unused_drafts(_subjects(self.answer))
         if startable is not None:
             saved = max(1.0 - self.answer[0].dollars_per_hour / startable.dollars_per_hour, 0.0)
             notes.append(
@@ -155,6 +156,11 @@ def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
     )
 
 
+def _subjects(choices: Iterable[Deployment]) -> tuple[Instances, ...]:
+    """Instances of each deployment under load."""
+    return under_load((choice.service, choice.instance_load) for choice in choices)
+
+
 def evidence_column(choices: Iterable[Deployment]) -> Column:
     """Column that shows how similar measured servers are to each deployment."""
     return "evidence", [choice.evidence.text for choice in choices]
@@ -177,7 +183,7 @@ def choices_table(
     ``notes`` and before ``after``.
     """
     setups = [choice.service.setup for choice in choices]
-    subjects = under_load((choice.service, choice.instance_load) for choice in choices)
+    subjects = _subjects(choices)
     noted, grounded = (*notes, *doubts(setups, subjects), *after), (*why, *grounds(setups, subjects, SEEN))
     # Names of GPUs without vendor and memory (``H200 SXM5``), if the short names are unique.
     names = {str(record["hardware"]) for record in records if "hardware" in record}
@@ -296,7 +302,7 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
             answer,
             [{**shown_record(choice, targets), **output_record(choice)} for choice in answer],
             columns,
-            notes=wait_notes([choice.load for choice in answer]),
+            notes=(*unused_drafts(_subjects(answer)), *wait_notes([choice.load for choice in answer])),
             after=planned_notes(targets, kept),
             why=(
                 f"Each row serves the largest possible request rate for {answer.means.text}, {within}.",

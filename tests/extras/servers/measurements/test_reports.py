@@ -33,7 +33,7 @@ def _one(path: Path, run: object, deployment: MeasuredServer = HERE) -> Measurem
 def test_fields_of_runs(
     tmp_path: Path, run: str, changes: dict[str, Any], server: dict[str, Any], fields: dict[str, Any]
 ) -> None:
-    """What the user says of the server counts more than the file."""
+    """The server that the user describes has priority over the file."""
     deployment = MeasuredServer(**server) if server else HERE
     assert has_fields(_one(tmp_path / "mine.json", TABLES[run] | changes, deployment), fields)
 

@@ -27,7 +27,7 @@ def _all(name: str, server: MeasuredServer | None = None) -> list[Measurement]:
 
 @pytest.mark.rows
 def test_fields_of_runs(file: str, server: dict[str, Any], place: int, digits: int, fields: dict[str, Any]) -> None:
-    """What is given of the server counts more than what a file says of it."""
+    """The server that the user describes has priority over the file."""
     assert has_fields(_all(file, MeasuredServer(**server) if server else None)[place], fields, digits)
 
 

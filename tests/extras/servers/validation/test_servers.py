@@ -465,7 +465,7 @@ def test_a_row_beyond_the_bound_gets_a_diagnosis(tmp_path: Path) -> None:
 
 
 def test_requests_that_wait_for_memory_do_not_decode_and_set_no_bound(tmp_path: Path) -> None:
-    """Of 256 requests with 40 s to the first token and 1 s of decoding, six decode at a time."""
+    """If 256 requests have a TTFT of 40 s and decode for 1 s, about six decode at once."""
     for ttft, violated in ((40_000, []), (100, ["tpot"])):
         path = _serving(tmp_path / "mine.csv", {"c": 256, "tpot": 5, "ttft": ttft})
         found = bound.violations(servers.servers([path]).rows)
