@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from inference_econ.report.page import Table, fitted, least_width
@@ -79,3 +81,12 @@ def test_what_tells_rows_apart_is_the_last_to_be_left_out(
 def test_without_engines_there_are_no_recipes() -> None:
     table = Table("t", ("GPUs",), (("8",), ("4",)))
     assert with_recipes(table, ("bf16", "fp8")) is table
+
+
+def test_recipes_are_kept_if_only_they_tell_fleets_apart() -> None:
+    columns = ("GPUs", "replicas", "layout", "engine", "TPOT p90 ms")
+    rows = (("16", "1P1D", "dp8", "trtllm", "18.8"), ("16", "1P1D", "dp8", "trtllm", "37.4"))
+    table = Table("", columns, rows, least=("TPOT p90 ms",))
+    assert with_recipes(table, ["fp8 cache, MTP 3", "fp8 cache"]).least == ("TPOT p90 ms",)
+    other = replace(table, rows=(rows[0], ("8", *rows[1][1:])))
+    assert with_recipes(other, ["fp8 cache, MTP 3", "fp8 cache"]).least == ("TPOT p90 ms", "recipe")

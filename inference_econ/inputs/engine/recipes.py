@@ -284,8 +284,7 @@ class Groups(NamedTuple):
 def published_groups(model: ModelSpec, hardware: HardwareSpec) -> frozenset[tuple[Degrees, Degrees]]:
     """Layouts of disaggregated deployments in the recipes of all engines for a model on a GPU.
 
-    Without a recipe for the model, the recipes for other models on the GPU are used, if their deployments fit in one
-    link domain.
+    Recipes for other models on the GPU are used too, if their deployments fit in one link domain.
 
     Parameters
     ----------
@@ -305,13 +304,13 @@ def published_groups(model: ModelSpec, hardware: HardwareSpec) -> frozenset[tupl
     """
     engines = [path.stem for path in sorted((catalog.folder("engines") / "recipes").glob("*.yaml"))]
     recipes = [recipe for engine in engines for recipe in _recipes(engine).recipes if recipe.is_on(hardware)]
-    own = [recipe for recipe in recipes if recipe.pools and catalog.is_one_of(model, recipe.models)]
     return frozenset(
         pools.shape
-        for recipe in own or recipes
+        for recipe in recipes
         for pools in recipe.pools
         for readers, writers in pools.workers
-        if own or readers * pools.prefill.chips + writers * pools.decode.chips <= hardware.link_domain
+        if catalog.is_one_of(model, recipe.models)
+        or readers * pools.prefill.chips + writers * pools.decode.chips <= hardware.link_domain
     )
 
 
