@@ -293,7 +293,7 @@ def generation_remarks(setups: Iterable[Setup]) -> list[str]:
 
 
 def unused_drafts(subjects: Iterable[Instances]) -> list[str]:
-    """Sentences on models whose multi-token-prediction layers are not used, because no recipe covers the model."""
+    """Sentences on models with unused multi-token-prediction layers, because no recipe covers these models."""
     names = {}
     for setup in (instances.setup for instances in subjects if not instances.speculates):
         model, hardware, precision = setup.model, setup.hardware, setup.precision
