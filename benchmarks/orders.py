@@ -285,6 +285,9 @@ def better_field(name: str, options: Options, factor: float) -> tuple[Options, O
     if name == "link_bytes_per_second_one_way" and chip.link_bytes_per_second_both_ways is not None:
         after["link_bytes_per_second_both_ways"] = factor * chip.link_bytes_per_second_both_ways
     changes = [f"hardware.{field}={number!r}" for field, number in after.items()]
+    if name == "link_domain":
+        # A larger domain removes pipeline stages (docs/model/limits.md), so neither query has them.
+        options = {**options, "pipeline": False}
     return {**options, "changes": before} if before else options, {**options, "changes": changes}
 
 
