@@ -211,10 +211,12 @@ def test_assumptions_that_were_fitted_to_nothing_promise_nothing() -> None:
     unfitted = offer_of(most=2)
     choice = recommend([unfitted], 5.0, FREE, most=1)[0]
     assert chances(choice.service, choice.load, FREE) == (None, None, None, None)
-    said = "nobody knows how far off deployable is on NVIDIA H100 SXM5 80GB, as it was fitted to no measured TTFTs"
+    said = "deployable has no prediction errors on NVIDIA H100 SXM5 80GB, because it was not fitted to .* TTFTs"
     with pytest.raises(InputError, match=said):
         recommend([unfitted], 5.0, SURE)
-    with pytest.raises(InputError, match="fitted to no measured TPOTs; leave --confidence out, take a fitted profile"):
+    with pytest.raises(
+        InputError, match="not fitted to measurements of TPOTs. Leave --confidence out, use a fitted profile"
+    ):
         promised_rates(unfitted, Targets(tpot_seconds=0.02, confidence=0.8))
 
 

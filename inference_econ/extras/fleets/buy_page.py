@@ -18,7 +18,7 @@ from inference_econ.report.charts.plot import Plot, PlotSeries
 from inference_econ.report.fields import Record, view
 from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Pieces, Table
-from inference_econ.report.questions.price import default_slo_note
+from inference_econ.report.questions.price import default_slo_note, with_default_slo
 from inference_econ.report.questions.recommend import choice_label
 from inference_econ.report.service import kept_with, service_title
 
@@ -46,7 +46,7 @@ class BuyPage(AnswerPage[Purchase]):
         rate, rows = answer.request_rate, answer.records()
         traffic = "" if rate is None else f", {rate:g} requests/s"
         title = service_title(f"API, rented or owned{traffic}", answer.services, promises=answer.targets)
-        title += "" if answer.usual is None else " (default)"
+        title = title if answer.usual is None else with_default_slo(title)
         if rate is None:
             return (self.table(title, rows, columns, least=("dollars_per_month", "accelerators")),)
         billed = (

@@ -127,7 +127,12 @@ def _output_price(sheet: Sheet, input_price: float) -> str:
 def price_title(sheet: Sheet) -> str:
     """Heading in one line: model, GPU, request rate, and SLOs."""
     title = service_title("Token prices", [sheet.service], rate=sheet.requests_per_second, promises=sheet.targets)
-    return title if sheet.usual is None else f"{title} (default)"
+    return title if sheet.usual is None else with_default_slo(title)
+
+
+def with_default_slo(title: str) -> str:
+    """Mark the TPOT SLO of a heading as the default."""
+    return title.replace("; mean TPOT", "; default TPOT")
 
 
 def break_even(sheet: Sheet, api: Mapping[str, float]) -> str:
