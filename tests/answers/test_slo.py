@@ -215,7 +215,7 @@ def test_assumptions_that_were_fitted_to_nothing_promise_nothing() -> None:
     with pytest.raises(InputError, match=said):
         recommend([unfitted], 5.0, SURE)
     with pytest.raises(
-        InputError, match="not fitted to measurements of TPOTs. Leave --confidence out, use a fitted profile"
+        InputError, match=r"not fitted to measurements of TPOTs\. Leave --confidence out, use a fitted profile"
     ):
         promised_rates(unfitted, Targets(tpot_seconds=0.02, confidence=0.8))
 
