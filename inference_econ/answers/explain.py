@@ -695,7 +695,7 @@ def intensity(
 
 @dataclass(frozen=True, eq=False)
 class _Varied:
-    """One deployment, of which the batch, the context or the prompt length is varied."""
+    """One deployment with a varied batch, context or prompt length."""
 
     setup: Setup
     deployment: Plans

@@ -369,8 +369,8 @@ def csv_document(path: Path, key: str, value: Callable[[str, str], object]) -> D
 
     Parameters
     ----------
+    path : Path
         CSV in UTF-8 with the column names in the first line.
-        CSV in UTF-8 whose first line has the column names.
     key : str
         Name of the list in the document and in messages.
     value : callable

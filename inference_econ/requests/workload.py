@@ -136,12 +136,12 @@ def usual_targets(request: Request) -> Targets | None:
     InputError
         If an SLO is set together with ``--any-speed``.
     """
-    promises = targets(request)
-    if request.any_speed and promises.given:
+    slos = targets(request)
+    if request.any_speed and slos.given:
         raise InputError(
-            f"--any-speed means no SLO, which contradicts {promises.text}; remove one of them", option="any_speed"
+            f"--any-speed means no SLO, which contradicts {slos.text}; remove one of them", option="any_speed"
         )
-    return promises if request.any_speed or promises.given else None
+    return slos if request.any_speed or slos.given else None
 
 
 def request_rate(request: Request, requests: Requests) -> float | None:

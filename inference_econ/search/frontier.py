@@ -152,7 +152,7 @@ def every_plan(
     speculation : Speculation, optional
         Speculation method, which is used only where it is faster.
     max_tokens_per_second : float, optional
-        Demand [tokens/s]. Instances whose fastest layout exceeds the demand are left out.
+        Demand [tokens/s]. Instances are left out if their fastest layout exceeds the demand.
 
     Returns
     -------
@@ -225,7 +225,7 @@ class Candidates(NamedTuple):
     """Index in :data:`inference_econ.engine.memory.REASONS` of the reason why a plan cannot run, shape (..., n)."""
 
     def infeasible(self) -> Counter[str]:
-        """Number of infeasible plans by reason, without plans whose degrees do not divide a pipeline stage."""
+        """Number of infeasible plans by reason, without plans with degrees that do not divide a pipeline stage."""
         plans = self.plans
         if plans.whole:
             made = np.mod(plans.stage, plans.attention_ranks) == 0

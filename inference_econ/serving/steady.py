@@ -217,7 +217,7 @@ _NEWTON, _HALVINGS = 6, 30
 
 
 class Added(NamedTuple):
-    """Time that the prefill of one prompt adds to the steps in which it is processed [s].
+    """Time that the prefill of one prompt adds to the steps that process the prompt [s].
 
     Decoding requests and other prompts are delayed by the added time.
     """

@@ -183,9 +183,9 @@ def lots(
     Returns
     -------
     tuple of CapacityBlock
-        Rental units. Layouts and loads are those of :func:`inference_econ.answers.deployments.recommend.recommend` and
-        :func:`inference_econ.answers.deployments.recommend.most_traffic`, so all commands report the same capacity
-        of a replica.
+        Rental units. :func:`inference_econ.answers.deployments.recommend.recommend` and
+        :func:`inference_econ.answers.deployments.recommend.most_traffic` determine layouts and loads, so all commands
+        report the same capacity of a replica.
 
     Raises
     ------

@@ -43,7 +43,7 @@ class Summary(NamedTuple):
     mix: Mapping[str, float] | None = None
     """Costs by kind of token [USD per 1e6 tokens], and request lengths; None without separate token costs."""
     drawn: Page | None = None
-    """Page whose charts the report shows; None for the page itself."""
+    """Page with the charts of the report; None for the page itself."""
     still: bool = False
     """True if the report shows a static picture instead of interactive charts."""
 

@@ -151,7 +151,7 @@ def waterfall_bars(rows: Sequence[marks.Row], names: Sequence[str], label: str, 
     label : str
         Axis label with its unit.
     **filtered
-        ``point`` is a selection of the point whose bars are shown.
+        ``point`` is a selection: the bars of the selected point are shown.
     """
     base = alt.Chart(marks.data(rows))
     if filtered:
