@@ -129,6 +129,17 @@ def test_instances_over_machines_are_leaders_with_workers(command: Command, engi
     assert _of_kind(documents, "Service")["spec"]["selector"].items() <= leader.items()
 
 
+def test_slurm_starts_all_machines_of_trtllm_at_once(command: Command) -> None:
+    """A script of vLLM or SGLang takes the number of a machine; one of TensorRT-LLM runs once for all machines."""
+    asked = ("deepseek_v3", "h200_sxm", "--request-rate", "2", "--tp", "16", "--to", "trtllm")
+    script = command("launch", *asked).out
+    assert "srun --nodes=2 --ntasks-per-node=8 --mpi=pmix trtllm-llmapi-launch \\\n    trtllm-serve serve" in script
+    assert "In a Slurm allocation of 2 nodes" in script
+    assert "--tp_size 16" in script
+    workers = _of_kind(_documents(command("launch", *asked, "--as", "dynamo").out), "DynamoGraphDeployment")
+    assert workers["spec"]["services"]["Worker"]["multinode"] == {"nodeCount": 2}
+
+
 @pytest.mark.parametrize("engine", COMMANDS)
 def test_dynamo_has_workers_of_each_kind(command: Command, apart: Callable[[str], Path], engine: str) -> None:
     answer = apart(engine)

@@ -476,24 +476,42 @@ def machines(instance: Instance, size: int) -> int:
             f"an instance of {instance.accelerators} accelerators does not fill machines of {size} (--gpus-per-node)",
             option="gpus_per_node",
         )
-    if instance.engine.name not in ("vllm", "sglang"):
-        how = " by MPI" if instance.engine.name == "trtllm" else ""
+    if instance.engine.name not in ("vllm", "sglang", "trtllm"):
         raise InputError(
-            f"{instance.engine.label} starts instances over several machines{how}, which is not written here; take "
-            f"an instance of at most {size} accelerators"
+            f"no command is known that starts {instance.engine.label} on several machines; take an instance of at most "
+            f"{size} accelerators"
         )
-    instance.engine.options.parse(
-        instance.engine.launch.command,
-        [
-            *words(instance.arguments),
-            *commands_per_machine(instance, size, InstanceMachine(Expanded("0"), Expanded("leader"))),
-        ],
-    )
+    if not by_slurm(instance, size):
+        machine = InstanceMachine(Expanded("0"), Expanded("leader"))
+        given = [*words(instance.arguments), *commands_per_machine(instance, size, machine)]
+        instance.engine.options.parse(instance.engine.launch.command, given)
     return instance.accelerators // size
 
 
+def by_slurm(instance: Instance, size: int) -> list[str]:
+    """Words before the command of an instance whose machines are all started at once, by Slurm; empty for others.
+
+    TensorRT-LLM starts one MPI process per GPU (documentation of trtllm-serve, section on several nodes).
+    """
+    if instance.engine.name != "trtllm" or instance.accelerators <= size:
+        return []
+    count = instance.accelerators // size
+    return ["srun", f"--nodes={count}", f"--ntasks-per-node={size}", "--mpi=pmix", "trtllm-llmapi-launch"]
+
+
 def commands_per_machine(instance: Instance, size: int, machine: InstanceMachine) -> list[str]:
-    """Options that each machine of an instance needs if the instance spans several machines."""
+    """Options that each machine of an instance needs if the instance spans several machines.
+
+    Raises
+    ------
+    InputError
+        If the engine starts all machines at once.
+    """
+    if by_slurm(instance, size):
+        raise InputError(
+            f"{instance.engine.label} starts all machines of an instance at once; take --as command (Slurm) or --as dynamo",
+            option="as",
+        )
     count = instance.accelerators // size
     if instance.engine.name == "sglang":
         address = {"--dist-init-addr": Expanded(f"{machine.leader}:{_MEETING}")}

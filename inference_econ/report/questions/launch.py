@@ -18,6 +18,7 @@ from inference_econ.answers.launching.instance import (
     Expanded,
     Instance,
     InstanceMachine,
+    by_slurm,
     commands_per_machine,
     headless,
     machines,
@@ -133,12 +134,15 @@ def _serve(instance: Instance, size: int, earlier: Sequence[Instance]) -> _Kind:
     bootstrap = instance.engine.first("--disaggregation-bootstrap-port")
     if instance.role == "prefill" and bootstrap is not None:
         address += [bootstrap, numbered(_BOOTSTRAP)]
-    several = commands_per_machine(instance, size, InstanceMachine(_RANK, _LEADER)) if count > 1 else []
+    slurm, several = by_slurm(instance, size), list[str]()
+    if count > 1 and not slurm:
+        several = commands_per_machine(instance, size, InstanceMachine(_RANK, _LEADER))
     flag = headless(instance, _RANK) if count > 1 else None
     text = command_text((*instance.words, *several, *address)) + (f" \\\n    {flag}" if flag else "")
+    text = f"{' '.join(slurm)} \\\n    {text}" if slurm else text
     # Index of the first GPU of an instance on its machine, as shell arithmetic.
     first = f"{each} * (({_NUMBER} + {places}) % {sharing})" if places else f"{_NUMBER} % {sharing} * {each}"
-    before = []
+    before = [f"# In a Slurm allocation of {count} nodes that share this folder:"] if slurm else []
     if count == 1 and instance.replicas + places > 1 and sharing > 1:
         before = [
             f"# {sharing} instances share a machine of {size} accelerators; NUMBER counts all of them from 0.",
