@@ -31,6 +31,7 @@ from inference_econ.engine import (
     for_engine,
     has_recipes,
     layout_keys,
+    memory,
     node,
     with_cache,
 )
@@ -276,6 +277,11 @@ def _degrees(setup: Setup, plans: Plans, rows: Indices) -> list[dict[str, float 
     columns = setup.layout_columns(plans.at((rows,)), np.full(rows.size, cut))
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
+
+#: Largest share of an instance's memory for weights, so that caches fit too [1]. All configurations that SGLang's
+#: documentation recommends for DeepSeek-V3 have shares from 0.42 to 0.58. Moonshot AI's guide for Kimi K2 in fp8 uses
+#: two machines of H200 or H20, because the weights would take 0.85 of one machine of H200.
+_MOST_WEIGHTS = 0.6
 
 #: Kinds of serving: aggregated instances, disaggregated pools, or both.
 Arrangement = Literal["both", "aggregated", "disaggregated"]
@@ -569,9 +575,9 @@ def _groups(setup: Setup, space: Space, pooling: Pooling) -> Groups:
 def _usual(practised: RecipeSetup, requests: Requests, space: Space, *, apart: bool) -> Services:
     """Layouts of instances in common use.
 
-    A common instance has at most the GPUs of one machine, of the fewest machines that fit the model, or of an instance
-    in a recipe. All layouts are returned if the query fixes a size or a parallelism degree, or if no engine is needed.
-    With speculation, a layout has attention DP only if the recipe has it, because recipes use different draft lengths
+    A common instance has at most the GPUs of one machine, of the fewest machines that hold the model and caches, or of
+    an instance in a recipe. All layouts are returned if the query fixes a size or a parallelism degree, or if no engine
+    is needed. With speculation, a layout has attention DP only if the recipe has it, because recipes use different draft lengths
     with and without attention DP.
     """
     setup, speculation, _ = practised
@@ -602,12 +608,19 @@ def _chosen(practised: RecipeSetup, space: Space, *, apart: bool) -> tuple[int |
         return None, None
     named = _named(practice, apart=apart)
     inside = [chips for tp, dp, pp in named if (chips := tp * dp * pp) <= setup.hardware.link_domain]
-    most = 1 if setup.hardware.desk else max(MACHINE, node(setup.hardware), *inside)
+    most = 1 if setup.hardware.desk else max(MACHINE, node(setup.hardware), _with_caches(setup), *inside)
     most = most if space.gpus is None else min(most, space.gpus)
     grouped = {dp > 1 for _, dp, _ in named}
     if practice is None or practice.proposer is None or len(grouped) != 1:
         return most, None
     return most, grouped.pop()
+
+
+def _with_caches(setup: Setup) -> int:
+    """Number of GPUs in the fewest machines that hold the weights and caches, with a power of two of machines [1]."""
+    whole, weights = max(MACHINE, node(setup.hardware)), memory.weight_bytes(setup.model, setup.precision)
+    machines = weights / (_MOST_WEIGHTS * whole * setup.hardware.hbm_bytes)
+    return whole * 2 ** max(0, math.ceil(math.log2(machines)))
 
 
 def _alike(practised: RecipeSetup, layouts: Services, space: Space) -> Services | None:

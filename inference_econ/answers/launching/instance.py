@@ -489,7 +489,7 @@ def machines(instance: Instance, size: int) -> int:
 
 
 def by_slurm(instance: Instance, size: int) -> list[str]:
-    """Words before the command of an instance whose machines are all started at once, by Slurm; empty for others.
+    """Words before the command with which Slurm starts all machines of an instance at once; empty for others.
 
     TensorRT-LLM starts one MPI process per GPU (documentation of trtllm-serve, section on several nodes).
     """
@@ -509,7 +509,8 @@ def commands_per_machine(instance: Instance, size: int, machine: InstanceMachine
     """
     if by_slurm(instance, size):
         raise InputError(
-            f"{instance.engine.label} starts all machines of an instance at once; take --as command (Slurm) or --as dynamo",
+            f"{instance.engine.label} starts all machines of an instance at once; take --as command (Slurm) or "
+            "--as dynamo",
             option="as",
         )
     count = instance.accelerators // size
