@@ -577,8 +577,8 @@ def _usual(practised: RecipeSetup, requests: Requests, space: Space, *, apart: b
 
     A common instance has at most the GPUs of one machine, of the fewest machines that hold the model and caches, or of
     an instance in a recipe. All layouts are returned if the query fixes a size or a parallelism degree, or if no engine
-    is needed. With speculation, a layout has attention DP only if the recipe has it, because recipes use different draft lengths
-    with and without attention DP.
+    is needed. With speculation, a layout has attention DP only if the recipe has it, because recipes use different
+    draft lengths with and without attention DP.
     """
     setup, speculation, _ = practised
     setup = setup.for_role(apart=True) if apart else setup
