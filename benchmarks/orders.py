@@ -294,8 +294,8 @@ def better_field(name: str, options: Options, factor: float) -> tuple[Options, O
 def compared(name: str, base: Query, better: Query) -> Iterator[Order]:
     """Costs of two queries: at a rate, within a limit, or at several speeds of the first.
 
-    By default, instances have the fewest machines that fit the model. If the queries differ in this size, instances of
-    both queries may have the larger size.
+    By default, instances have the fewest machines that hold the weights and caches. If the queries differ in this size,
+    instances of both queries may have the larger size.
     """
     if base.largest != better.largest and "max_instance_gpus" not in base.options:
         same = {"max_instance_gpus": max(base.largest, better.largest)}
