@@ -121,6 +121,19 @@ def test_llama_on_mi300x_is_as_quick_as_amd_measured(batch: int, measured: float
     assert 2048 * seconds == pytest.approx(measured, rel=0.12)
 
 
+@pytest.mark.parametrize(
+    ("batch", "milliseconds"), [(1, 17.0), (2, 18.1), (4, 18.7), (8, 20.3), (16, 23.3), (32, 29.8), (64, 33.9)]
+)
+def test_two_machines_of_h100_decode_as_measured(batch: int, milliseconds: float) -> None:
+    """DeepSeek-V3 with tp 16 on two machines, SGLang 0.5.8 without speculation, 922 and 7,373 tokens (InferenceX).
+
+    The rows are in scenarios/measured/servers/serving_points.csv, with one decode instance.
+    """
+    setup = Setup.of("deepseek_v3", "h100_sxm", engine="sglang@0.5.8")
+    step = ie.explain(setup, ie.Pins(tp=16, ep=1, batch=batch), context=922 + 7373 / 2)
+    assert 1e3 * float(step.seconds) == pytest.approx(milliseconds, rel=0.16)
+
+
 @pytest.mark.parametrize(("model", "hardware", "tp"), [("llama_3_70b", "h100_sxm", 8), ("llama_3_8b", "tpu_v5e", 8)])
 def test_latency_of_collectives_in_one_number(model: str, hardware: str, tp: int) -> None:
     changes = [[f"assumptions.network.latency_factor={factor}"] for factor in (0.0, 1.0, 2.0)]

@@ -601,7 +601,7 @@ def _chosen(practised: RecipeSetup, space: Space, *, apart: bool) -> tuple[int |
     """Number of GPUs in the largest common instance [1], and whether instances use attention DP.
 
     A value is None if neither the query nor a recipe determines it. Recipe instances that span several link domains are
-    ignored, because such instances decoded 1.3 to 1.9 times slower in measurements than predicted.
+    ignored, because few such instances were measured.
     """
     setup, _, practice = practised
     if space.max_accelerators is not None or space.pins.given() or not setup.engines:
