@@ -394,6 +394,8 @@ class EngineFacts(Spec):
     """Speculation methods that work with any model; see also :attr:`ModelSupport.speculation`."""
     async_scheduling: bool | None = None
     """True if the host prepares the next step while the current one runs, by default; absent if unknown."""
+    async_drafts: bool | None = None
+    """True if the host also prepares steps with draft heads ahead, by default; absent if unknown."""
     shared_expert_fusion: bool | None = None
     """True if shared experts run as additional routed experts by default; absent if unknown."""
     admission: Admission | None = None

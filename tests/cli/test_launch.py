@@ -186,6 +186,14 @@ def test_delayed_prefill_is_started_or_spoken_of(command: Command, engine: str, 
     assert (said in words) == (not held)
 
 
+@pytest.mark.parametrize(("version", "held"), [("0.5.10", False), ("0.5.23", True)])
+def test_prefill_is_delayed_with_draft_heads_where_steps_overlap(command: Command, version: str, held: bool) -> None:
+    """SGLang delays prefill only with overlapped steps; draft heads disabled the overlap in old versions."""
+    text = command("launch", *GROUPS, "--mtp", "--to", "sglang", "--engine-version", version).out
+    assert ("--enable-prefill-delayer" in text) == held
+    assert ("cannot delay prefill" in text) == (not held)
+
+
 def test_a_closed_loop_of_a_frontier_is_offered_as_a_concurrency(tmp_path: Path, command: Command) -> None:
     path = tmp_path / "front.json"
     command("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "1", "--engine", "sglang", "-o", path)

@@ -20,7 +20,7 @@ DESKS = ("llama_cpp", "mlx")
 #: Facts that not every engine has, or tells.
 MAY_BE_OPEN = {
     *("inside", "kernels", "prompt_graphs", "attention_groups", "stages_over", "shared_expert_fusion"),
-    *("exchanged_expert_kernels", "memory", "held_steps", "beside_mxfp4"),
+    *("exchanged_expert_kernels", "memory", "held_steps", "beside_mxfp4", "async_drafts"),
 }
 
 

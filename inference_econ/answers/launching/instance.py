@@ -407,7 +407,7 @@ def told(engine: LaunchEngine, steps: int, stages: int, speculation: Speculation
 
     Options and keys are empty if the engine cannot delay prefill. SGLang delays prefill only with overlapped steps
     (``managers/prefill_delayer.py``), so without a pipeline. N-gram speculation disables the overlap in all versions.
-    Draft heads disable the overlap in versions that do not overlap speculation by default. TensorRT-LLM could wait for
+    Draft heads disable the overlap in old versions (``EngineFacts.async_drafts``). TensorRT-LLM could wait for
     more prompts per rank; the prediction does not assume this.
 
     Parameters
@@ -423,7 +423,11 @@ def told(engine: LaunchEngine, steps: int, stages: int, speculation: Speculation
     """
     if not steps:
         return {}, {}
-    if engine.name == "sglang" and stages == 1 and speculation is None and engine.first("--enable-prefill-delayer"):
+    overlaps = speculation is None or (
+        speculation.proposer != "ngram"
+        and catalog.engine(engine.name).at(engine.options.version).async_drafts is True
+    )
+    if engine.name == "sglang" and stages == 1 and overlaps and engine.first("--enable-prefill-delayer"):
         return {"--enable-prefill-delayer": True, "--prefill-delayer-max-delay-passes": steps}, {}
     if engine.name == "trtllm" and engine.options.has("trtllm-serve config", "attention_dp_config.enable_balance"):
         return {}, {"attention_dp_config": {"enable_balance": True, "timeout_iters": steps, "batching_wait_iters": 0}}
