@@ -424,8 +424,7 @@ def told(engine: LaunchEngine, steps: int, stages: int, speculation: Speculation
     if not steps:
         return {}, {}
     overlaps = speculation is None or (
-        speculation.proposer != "ngram"
-        and catalog.engine(engine.name).at(engine.options.version).async_drafts is True
+        speculation.proposer != "ngram" and catalog.engine(engine.name).at(engine.options.version).async_drafts is True
     )
     if engine.name == "sglang" and stages == 1 and overlaps and engine.first("--enable-prefill-delayer"):
         return {"--enable-prefill-delayer": True, "--prefill-delayer-max-delay-passes": steps}, {}
