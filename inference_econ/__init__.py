@@ -17,9 +17,6 @@ from types import FunctionType
 
 import lazy_loader
 
-from inference_econ import _answer
-
-_answer.show_with("inference_econ.report.pages")
 _load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 #: Old public names with their current names. Version 0.3.0 removes them.
 _RENAMED = {"market": "candidates", "offer": "layouts"}

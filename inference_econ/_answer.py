@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
+from inference_econ._named import named as imported
 from inference_econ.errors import InputError
 from inference_econ.records.files import ending_of, write_text
 from inference_econ.records.plain import Frame, flat_frame, named
@@ -35,42 +35,6 @@ class ShownPicture(Protocol):
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, object]: ...
 
 
-class Shows(Protocol):
-    """Interface of a module that displays results."""
-
-    def picture(self, answer: Shown, path: str | Path | None) -> ShownPicture:
-        """Create the picture of a result. If a path is given, also write the picture to a file."""
-
-    def markdown(self, answer: Shown) -> str:
-        """Result as Markdown text."""
-
-    def report(self, answer: Shown, path: str | Path) -> None:
-        """Write a result to one HTML file."""
-
-    def launch(self, answer: Shown, to: str | None) -> str:
-        """Script that launches the deployment that a result selected."""
-
-    def html(self, answer: Shown) -> str:
-        """Tables and picture of a result for a notebook."""
-
-
-#: Name of the display module, which :func:`show_with` sets, as pandas sets its plotting backend.
-_shows = ""
-
-
-def show_with(module: str) -> None:
-    """Set the display module (see :class:`Shows`).
-
-    The module is imported when a result is displayed for the first time.
-    """
-    global _shows
-    _shows = module
-
-
-def _show() -> Shows:
-    return cast("Shows", import_module(_shows))
-
-
 class Shown:
     """Base class of results that can be displayed.
 
@@ -84,6 +48,10 @@ class Shown:
     def page(self) -> str:
         """Module and class of the page that displays the result, such as ``report.load:LoadPage``."""
         raise NotImplementedError
+
+    def _page(self) -> Any:
+        """Page that displays the result, see :mod:`inference_econ.report.pages`."""
+        return imported("report.pages:page")(self)
 
     @property
     def displayed(self) -> Shown:
@@ -137,7 +105,8 @@ class Shown:
         InputError
             If the result has no picture, or the file cannot be written.
         """
-        return _show().picture(self, path)
+        picture: ShownPicture = self._page().picture(path)
+        return picture
 
     def save(self, path: str | Path) -> None:
         """Write the result to a file atomically.
@@ -161,7 +130,7 @@ class Shown:
             case ".csv":
                 text = saved.csv_of(shown.to_frame(), shown.setups)
             case ".md":
-                text = _show().markdown(self)
+                text = self._page().markdown()
             case ending:
                 raise InputError(
                     f"{path}: answers are saved as .json, .csv or .md, not as {ending or 'a name without end'}"
@@ -181,7 +150,7 @@ class Shown:
         InputError
             If the extension is not supported, or the file cannot be written.
         """
-        _show().report(self, path)
+        imported("extras.web.document:write_page")(path, self._page())
 
     def launch(self, to: str | None = None) -> str:
         """Create a script that launches the selected deployment and its load test.
@@ -201,7 +170,8 @@ class Shown:
         InputError
             If the result has no deployment, or the engine cannot be launched.
         """
-        return _show().launch(self, to)
+        script: str = imported("report.pages:launch")(self, to)
+        return script
 
     @property
     def about(self) -> str:
@@ -219,4 +189,5 @@ class Shown:
 
     def _repr_html_(self) -> str:
         """HTML with tables and picture, for a notebook."""
-        return _show().html(self)
+        text: str = self._page().html()
+        return text

@@ -540,12 +540,7 @@ class _Case:
 
 
 def _reading(
-    offloading: Offloading,
-    case: _Case,
-    name: str,
-    bytes_per_second: float,
-    access: float,
-    capacity: float,
+    offloading: Offloading, case: _Case, name: str, bytes_per_second: float, access: float, capacity: float
 ) -> Reading:
     seconds = access + offloading.bytes_per_prefix / bytes_per_second if offloading.prefix_tokens else 0.0
     groups = offloading.service.accelerators / _cache_chips(offloading.service)

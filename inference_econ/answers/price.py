@@ -11,14 +11,7 @@ import numpy as np
 
 from inference_econ._answer import Shown
 from inference_econ._types import Array, Progress
-from inference_econ.answers.deployments.deployment import (
-    Deployment,
-    Margin,
-    SelectionRule,
-    bounded_load,
-    pick_record,
-    service_record,
-)
+from inference_econ.answers.deployments import deployment
 from inference_econ.answers.deployments.recommend import as_candidates, natural_rate, recommend
 from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.disaggregated.load import PooledFleet
@@ -195,7 +188,7 @@ _HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Sheet(Deployment, Shown):
+class Sheet(deployment.Deployment, Shown):
     """Deployment under a load, with its cost and its costs per million tokens by kind of token."""
 
     page = "report.questions.price:PricePage"
@@ -213,7 +206,7 @@ class Sheet(Deployment, Shown):
     """SLOs."""
     usual: UsualSpeed | None = None
     """Reference speed that the deployment had to reach; None if the query sets SLOs."""
-    pick: SelectionRule | None = None
+    pick: deployment.SelectionRule | None = None
     """Rule that selected the deployment; None if the deployment was given."""
     api: Mapping[str, float] | None = None
     """API price by kind of token that the costs are compared with [USD per 1e6 tokens]; None without a comparison."""
@@ -264,7 +257,7 @@ class Sheet(Deployment, Shown):
         """Return the result as plain data."""
         promised = {"targets": self.targets.record(), **chances_record(self.chances(self.targets))}
         asked = {} if self.input_price is None else attributes(self, "input_price break_even_output_price")
-        return {**price_record(self, self.api), **promised, **pick_record(self.pick), **asked}
+        return {**price_record(self, self.api), **promised, **deployment.pick_record(self.pick), **asked}
 
     def records(self) -> list[Mapping[str, Any]]:
         """Return one record per kind of token, with its tokens per hour and costs."""
@@ -439,7 +432,7 @@ def price(
     """
     if replicas is not None and not (replicas >= 1 and float(replicas).is_integer()):
         raise InputError(f"replicas must be an integer >= 1, got {replicas:g}")
-    margin = Margin(utilization=1.0 if utilization is None else utilization)
+    margin = deployment.Margin(utilization=1.0 if utilization is None else utilization)
     filled = FILLED if utilization is None else utilization
     candidates = as_candidates(offers)
     arrival_scv = arrivals_of(candidates[0].services.requests, arrival_scv).scv
@@ -474,7 +467,7 @@ def price(
         if requests_per_second is None
         else f"the cheapest fleet{some} that serves this rate{kept}"
     )
-    return replace(cheapest, usual=usual, pick=SelectionRule(rule, sum(map(len, candidates))))
+    return replace(cheapest, usual=usual, pick=deployment.SelectionRule(rule, sum(map(len, candidates))))
 
 
 def _of_replicas(
@@ -505,8 +498,8 @@ def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[s
     if sheet.fleet is None:
         served: dict[str, object] = {
             "serving": "aggregated",
-            **service_record(sheet.service, sheet.replicas, sheet.load),
-            **bounded_load(sheet.service, sheet.load, sheet.replicas, sheet.targets),
+            **deployment.service_record(sheet.service, sheet.replicas, sheet.load),
+            **deployment.bounded_load(sheet.service, sheet.load, sheet.replicas, sheet.targets),
         }
     else:
         served = sheet.served_record(sheet.targets)

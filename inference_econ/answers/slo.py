@@ -174,8 +174,7 @@ class Targets:
             check_confidence(self.confidence)
             if not self.given:
                 raise InputError(
-                    "confidence: there is no SLO to meet; give --ttft, --tpot or --e2e",
-                    option="confidence",
+                    "confidence: there is no SLO to meet; give --ttft, --tpot or --e2e", option="confidence"
                 )
 
     @property

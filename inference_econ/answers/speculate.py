@@ -16,17 +16,7 @@ from inference_econ._types import Array, Indices
 from inference_econ.answers.deployments.deployment import finite, layout_of
 from inference_econ.answers.layout_services import offer
 from inference_econ.answers.slo import instances_of
-from inference_econ.engine import (
-    PROPOSERS,
-    Instances,
-    Pins,
-    Setup,
-    Space,
-    Speculation,
-    bounds,
-    needed_memory,
-    rounds,
-)
+from inference_econ.engine import PROPOSERS, Instances, Pins, Setup, Space, Speculation, bounds, needed_memory, rounds
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
 from inference_econ.formulas import speculation as formulas
@@ -165,9 +155,7 @@ class Speculated(Shown):
         full_plain, full = self.full_dollars()
         return {
             **facts(
-                self.plain.setup,
-                *(*HEAD, "calibration", "weights"),
-                calibration=calibration_record(instances, SEEN),
+                self.plain.setup, *(*HEAD, "calibration", "weights"), calibration=calibration_record(instances, SEEN)
             ),
             "layout": layout_of(self.plain),
             **facts(self.plain.setup, "isl", "osl", requests=self.plain.requests),

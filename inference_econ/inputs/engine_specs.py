@@ -228,10 +228,6 @@ class Exchange(Spec):
     """True if the engine's documentation recommends this implementation for expert parallelism over several nodes or a
     rack."""
 
-    def dispatched(self, weights: Dtype) -> WireFormat:
-        """Format in which tokens are sent to experts with weights in the format ``weights``."""
-        return self.dispatch.get(family(weights), "bf16")
-
 
 class RedundantExperts(Spec):
     """Copies of frequently selected experts (EPLB)."""
@@ -440,36 +436,6 @@ class EngineFacts(Spec):
                 "inside says how groups lie where experts are cut as well: "
                 "it belongs to 'expert_groups: any', and only there"
             )
-
-    def exchange(self, phase: Literal["prefill", "decode"], *, wide: bool, one_domain: bool = False) -> Exchange:
-        """All-to-all implementation for a phase: the default, or the implementation for wide expert parallelism.
-
-        Parameters
-        ----------
-        phase : str
-            ``prefill`` or ``decode``.
-        wide : bool
-            True to select the implementation for wide expert parallelism.
-        one_domain : bool, optional
-            True if all ranks share one link domain; then implementations that require one domain are preferred.
-
-        Raises
-        ------
-        InputError
-            If the engine has no implementation of the selected kind for the phase.
-        """
-        possible = [
-            exchange
-            for exchange in self.exchanges
-            if exchange.phase in (phase, "both") and (one_domain or not exchange.within_domain)
-        ]
-        possible.sort(key=lambda exchange: not exchange.within_domain)
-        chosen = [exchange for exchange in possible if (exchange.wide if wide else exchange.default)]
-        if not chosen:
-            names = ", ".join(exchange.name for exchange in self.exchanges) or "none"
-            kind = "for wide groups" if wide else "by default"
-            raise InputError(f"no exchange of tokens {kind} in {phase}; the engine has: {names}")
-        return chosen[0]
 
 
 class EngineVersion(EngineFacts):

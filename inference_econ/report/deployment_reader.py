@@ -389,12 +389,7 @@ def asked_speculation(saved: SavedAnswer, chosen: Chosen) -> Speculation | None:
     return recorded_speculation(recorded) if named is None and recorded is not None else named
 
 
-def _part(
-    saved: SavedAnswer,
-    chosen: Chosen,
-    part: ChosenPart,
-    speculation: Speculation | None,
-) -> PlanPart:
+def _part(saved: SavedAnswer, chosen: Chosen, part: ChosenPart, speculation: Speculation | None) -> PlanPart:
 
     question, options = Request.saved(saved.options), saved.options
     # Engine of the recipe, at the requested version.

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from inference_econ._answer import Shown
 from inference_econ.engine import Setup
-from inference_econ.records.files import CHARTS, PICTURES
+from inference_econ.errors import InputError
+from inference_econ.records.files import CHARTS, PICTURES, check_picture
 from inference_econ.records.plain import Frame, frame_of, named
 from inference_econ.records.saved import csv_of
 from inference_econ.report import charts
@@ -101,6 +104,46 @@ class Headline:
 Block = Table | Sketch | ShareBar | Remarks | Headline
 
 
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Picture in a notebook: interactive if the notebook supports Vega-Lite, else SVG.
+
+    Attributes
+    ----------
+    svg : str
+        SVG text.
+    chart : altair chart or None
+        Chart that users can change or combine; None for figures of the published study.
+    """
+
+    svg: str
+    chart: charts.AnyChart | None = None
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, object]:  # noqa: ARG002
+        """Return the picture as SVG and as an interactive chart, which needs no network."""
+        shown: dict[str, object] = {"image/svg+xml": self.svg, "text/plain": repr(self)}
+        if self.chart is None:
+            return shown
+        return {charts.mime_type(): charts.specification(self.chart), **shown}
+
+    def __repr__(self) -> str:
+        """Return the size of the SVG text instead of the text."""
+        return f"<Picture: {len(self.svg):,} characters of SVG>"
+
+
+#: Template: tables with their notes, then the chart.
+_HTML = """\
+{% for table in tables %}<p><b>{{ table.title }}</b></p>
+<table><thead><tr>{% for column in table.columns %}<th>{{ column }}</th>{% endfor %}</tr></thead>
+<tbody>{% for row in table.rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
+{% endfor %}</tbody></table>
+{% for note in table.notes %}<p><small>{{ note }}</small></p>
+{% endfor %}{% endfor %}{{ drawing }}"""
+
+
 class Page(ABC):
     """Base class of pages that display a result. A page creates each output format on demand."""
 
@@ -177,6 +220,39 @@ class Page(ABC):
         if not self.has_picture:
             raise NotImplementedError(f"{type(self).__name__} has no picture: {path}")
         charts.write_chart(next(iter(self.charts().values())), path)
+
+    def picture(self, path: str | Path | None = None) -> Picture:
+        """Create the picture of the result. If a path is given, also write it to a file.
+
+        Raises
+        ------
+        InputError
+            If the result has no picture, or the file cannot be written.
+        """
+        if not self.has_picture:
+            raise InputError("this answer has no picture; to_frame() has its numbers")
+        target = None if path is None else check_picture(path, self.endings)
+        chart = next(iter(self.charts().values()), None)
+        if chart is None:
+            if target is not None:
+                self.draw(str(target))
+            with tempfile.TemporaryDirectory() as folder:
+                copy = Path(folder) / "picture.svg"
+                self.draw(str(copy))
+                text = copy.read_text(encoding="utf-8")
+            return Picture(text[text.index("<svg") :])
+        if target is not None:
+            charts.write_chart(chart, target)
+        return Picture(charts.svg(chart), chart)
+
+    def html(self) -> str:
+        """Tables and picture of the result as HTML, for a notebook."""
+        from jinja2 import Environment
+        from markupsafe import Markup
+
+        drawing = Markup(self.picture().svg) if self.has_picture else ""
+        template = Environment(autoescape=True).from_string(_HTML)
+        return template.render(tables=self.tables(), drawing=drawing)
 
     def question(self) -> str:
         """Question that the page answers; by default, the title of the first table."""

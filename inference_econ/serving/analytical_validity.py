@@ -136,11 +136,7 @@ class ServiceUnderLoad:
         work = f"simulated requests, prompts in {parts:,.0f} steps of {chunk:g} tokens (--token-budget),"
         _work.check(work, seconds=_PLAYED * simulator.rehearsal_seconds(self.service, count), smaller="isl")
         trace = simulator.rehearse(
-            self.service,
-            load.requests_per_second,
-            arrivals=load.arrivals,
-            count=count,
-            simulated=self._simulated,
+            self.service, load.requests_per_second, arrivals=load.arrivals, count=count, simulated=self._simulated
         )
         return seen(load, trace)
 

@@ -21,13 +21,7 @@ from inference_econ.inputs import Settings
 from inference_econ.records.facts import HEAD, facts
 from inference_econ.records.plain import attributes, finite_or_none
 from inference_econ.records.sources import source_records
-from inference_econ.studies.layout_curves import (
-    CheapestLayouts,
-    FixedLayout,
-    InstanceCurves,
-    LayoutCurves,
-    LayoutKey,
-)
+from inference_econ.studies.layout_curves import CheapestLayouts, FixedLayout, InstanceCurves, LayoutCurves, LayoutKey
 from inference_econ.studies.results import AnyFrontier
 from inference_econ.studies.settings import frontier_of
 from inference_econ.studies.what_if_inputs import Input, chosen, ratios

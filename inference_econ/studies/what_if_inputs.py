@@ -78,13 +78,7 @@ def inputs_of(settings: Settings) -> tuple[Input, ...]:
 
 
 def _input(
-    settings: Settings,
-    key: str,
-    label: str,
-    unit: str,
-    *names: str,
-    changes: tuple[str, ...] = (),
-    whole: bool = False,
+    settings: Settings, key: str, label: str, unit: str, *names: str, changes: tuple[str, ...] = (), whole: bool = False
 ) -> Input:
     """Create an input that varies some numbers of a query together."""
     return Input(key, label, unit, {name: number(settings, name) for name in names}, changes, whole)

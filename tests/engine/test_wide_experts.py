@@ -210,10 +210,13 @@ def test_exchanges_of_prompts_take_processors_from_the_other_half() -> None:
 @pytest.mark.parametrize("engine", ["sglang", "vllm", "deepseek"])
 def test_defaults_are_what_engines_do_with_wide_groups(engine: str) -> None:
     facts, experts = catalog.engine(engine).at(), catalog.assumptions("deployable").experts
-    prompts, decoding = (facts.exchange(phase, wide=True) for phase in ("prefill", "decode"))
+    prompts, decoding = (
+        next(it for it in facts.exchanges if it.wide and it.phase in (phase, "both") and not it.within_domain)
+        for phase in ("prefill", "decode")
+    )
     assert (prompts.copies, decoding.copies) == ("per_domain", "per_expert")
     assert experts.all_to_all_crossing == "by_phase"
-    assert {each.dispatched("fp8_block") for each in (prompts, decoding)} == {"fp8_g128"}
+    assert {each.dispatch["fp8_block"] for each in (prompts, decoding)} == {"fp8_g128"}
     assert experts.dispatch == "weights"
     assert {overlap.kind for overlap in facts.overlap if overlap.phase in ("prefill", "decode", "both")} >= {
         "two_batch"

@@ -10,7 +10,8 @@ import pytest
 
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import ANY_LAYOUT, Precision, catalog, engines_for, known_engines
-from inference_econ.inputs.engine_specs import WIRE_BYTES_PER_ELEMENT, EngineFacts
+from inference_econ.inputs.dtype import family
+from inference_econ.inputs.engine_specs import WIRE_BYTES_PER_ELEMENT, EngineFacts, Exchange
 from tests.reading import present
 
 ENGINES = catalog.names("engines")
@@ -24,6 +25,13 @@ MAY_BE_OPEN = {
 }
 
 
+def _exchange(facts: EngineFacts, phase: str, *, wide: bool, one_domain: bool = False) -> Exchange:
+    """All-to-all of an engine in a phase: the default, or the one for wide groups, preferably inside a domain."""
+    possible = [it for it in facts.exchanges if it.phase in (phase, "both") and (one_domain or not it.within_domain)]
+    possible.sort(key=lambda it: not it.within_domain)
+    return next(it for it in possible if (it.wide if wide else it.default))
+
+
 @pytest.mark.parametrize("name", [name for name in ENGINES if name not in DESKS])
 def test_tokens_find_a_way_in_every_phase_of_every_version(name: str) -> None:
     engine = catalog.engine(name)
@@ -31,7 +39,7 @@ def test_tokens_find_a_way_in_every_phase_of_every_version(name: str) -> None:
         facts = engine.at(entry.version)
         for phase in ("prefill", "decode"):
             for wide in (False, True):
-                exchange = facts.exchange(phase, wide=wide)
+                exchange = _exchange(facts, phase, wide=wide)
                 assert exchange.phase in (phase, "both")
                 assert not exchange.within_domain
                 assert exchange.combine == "bf16"
@@ -88,8 +96,8 @@ def test_what_sglang_holds_whole_depends_on_options() -> None:
 def test_formats_of_tokens_on_their_way(
     name: str, version: str | None, phase: str, weights: str, wide: bool, sent: str
 ) -> None:
-    exchange = catalog.engine(name).at(version).exchange(phase, wide=wide)  # type: ignore[arg-type]
-    assert exchange.dispatched(weights) == sent
+    exchange = _exchange(catalog.engine(name).at(version), phase, wide=wide)
+    assert exchange.dispatch.get(family(weights), "bf16") == sent
 
 
 @pytest.mark.rows
@@ -99,16 +107,11 @@ def test_bytes_on_the_wire_are_the_published_ones(sent: str, payload: int) -> No
 
 def test_inside_a_domain_the_engine_takes_what_needs_one() -> None:
     facts = catalog.engine("trtllm").at()
-    rack = facts.exchange("decode", wide=True, one_domain=True)
-    assert (rack.name, rack.copies, rack.dispatched("nvfp4")) == ("NVLinkOneSided", "per_rank", "nvfp4")
-    nodes = facts.exchange("decode", wide=True)
+    rack = _exchange(facts, "decode", wide=True, one_domain=True)
+    assert (rack.name, rack.copies, rack.dispatch["nvfp4"]) == ("NVLinkOneSided", "per_rank", "nvfp4")
+    nodes = _exchange(facts, "decode", wide=True)
     assert (nodes.name, nodes.copies) == ("DeepEPLowLatency", "per_expert")
-    assert facts.exchange("decode", wide=False).copies == "every_rank"
-
-
-def test_an_engine_without_a_way_says_which_it_has() -> None:
-    with pytest.raises(InputError, match="no exchange of tokens for wide groups in decode; the engine has: none"):
-        EngineFacts().exchange("decode", wide=True)
+    assert _exchange(facts, "decode", wide=False).copies == "every_rank"
 
 
 def test_what_holds_on_a_day_is_what_the_newest_version_of_it_brought() -> None:

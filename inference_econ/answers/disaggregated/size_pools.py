@@ -13,23 +13,7 @@ import numpy as np
 from inference_econ._types import Array
 from inference_econ.answers import capacity
 from inference_econ.answers.capacity import fewest
-from inference_econ.answers.disaggregated.load import (
-    MOST_RATIO,
-    Decoder,
-    DisaggregationTerms,
-    PooledFleet,
-    PrefillPools,
-    bill,
-    check_instances,
-    decoder,
-    fewest_beside,
-    pools_under_load,
-    prefill_queue,
-    prefill_rates,
-    rented,
-    together,
-    unreachable,
-)
+from inference_econ.answers.disaggregated import load
 from inference_econ.answers.disaggregated.pools import PoolLayouts, Pools
 from inference_econ.answers.resource_limit import Means
 from inference_econ.answers.slo import Targets
@@ -48,11 +32,11 @@ _SECONDS = 1e-7
 def smallest(
     pools: Pools,
     requests_per_second: float,
-    terms: DisaggregationTerms,
+    terms: load.DisaggregationTerms,
     *,
     limit: float = math.inf,
     layouts: tuple[int, int] | None = None,
-) -> PooledFleet | None:
+) -> load.PooledFleet | None:
     """Find the cheapest disaggregated deployment that meets the SLOs at a request rate.
 
     Parameters
@@ -97,8 +81,8 @@ def smallest(
     search = _Search(pools, requests_per_second, terms.predicted(pools))
     readers = search.fewest_readers
     seconds = _SECONDS * readers if math.isfinite(terms.targets.ttft_seconds) else 0.0
-    check_instances(readers, seconds, "requests_per_second")
-    best: PooledFleet | None = None
+    load.check_instances(readers, seconds, "requests_per_second")
+    best: load.PooledFleet | None = None
     for bound, reader, writer in search.pairs():
         room = limit if best is None else best.dollars_per_hour
         if bound >= room:
@@ -110,17 +94,17 @@ def smallest(
             if fleet.dollars_per_hour < limit and (best is None or _rank(fleet) < _rank(best)):
                 best = fleet
     if best is None and math.isinf(limit):
-        raise NothingFitsError(unreachable(pools, terms))
+        raise NothingFitsError(load.unreachable(pools, terms))
     return best
 
 
 def _best_of(
-    sized: Callable[..., PooledFleet | None],
-    several: Sequence[DisaggregationTerms],
-    rank: Callable[[PooledFleet], tuple[float, ...]],
-) -> PooledFleet | None:
+    sized: Callable[..., load.PooledFleet | None],
+    several: Sequence[load.DisaggregationTerms],
+    rank: Callable[[load.PooledFleet], tuple[float, ...]],
+) -> load.PooledFleet | None:
     """Best deployment over alternative sets of SLOs. If no set can be met, the error of the last set is raised."""
-    fleets: list[PooledFleet | None] = []
+    fleets: list[load.PooledFleet | None] = []
     failure: NothingFitsError | None = None
     for terms in several:
         try:
@@ -132,7 +116,7 @@ def _best_of(
     return min((fleet for fleet in fleets if fleet is not None), key=rank, default=None)
 
 
-def _rank(fleet: PooledFleet) -> tuple[float, int, int]:
+def _rank(fleet: load.PooledFleet) -> tuple[float, int, int]:
     return fleet.dollars_per_hour, sum(fleet.accelerators), fleet.prefill_instances + fleet.decode_instances
 
 
@@ -171,7 +155,7 @@ def per_request(pools: Pools, targets: Targets) -> tuple[Array, Array]:
 class _Search:
     """Search for the cheapest disaggregated deployment at one request rate and one set of SLOs."""
 
-    def __init__(self, pools: Pools, rate: float, terms: DisaggregationTerms) -> None:
+    def __init__(self, pools: Pools, rate: float, terms: load.DisaggregationTerms) -> None:
         self.pools, self.rate = pools, rate
         self.targets, self.scv, self.fullest = terms.kept, terms.arrival_scv, terms.fullest_reading
         # Numbers of instances are rounded up from these times.
@@ -180,8 +164,8 @@ class _Search:
         self.decoding = pools.decode.dollars_per_second * 3600.0
         self.least = np.ceil(rate * self.busy / self.fullest)
         self.alone, self.answers = cache(self._alone), cache(self._answers)
-        self.queue = cache(partial(prefill_queue, pools, rate=rate, arrival_scv=self.scv))
-        self.decoder = cache(partial(decoder, pools))
+        self.queue = cache(partial(load.prefill_queue, pools, rate=rate, arrival_scv=self.scv))
+        self.decoder = cache(partial(load.decoder, pools))
 
     @property
     def fewest_readers(self) -> float:
@@ -211,11 +195,11 @@ class _Search:
             return prompts.dollars_per_hour(np.ceil(first + second), 1.0)
         return prompts.dollars_per_hour(first, 1.0) + answers.dollars_per_hour(second, 1.0)
 
-    def fleets(self, reader: int, writer: int, limit: float) -> Iterator[PooledFleet]:
+    def fleets(self, reader: int, writer: int, limit: float) -> Iterator[load.PooledFleet]:
         """Yield deployments of a pair of layouts that meet the SLOs and cost less than the limit [USD/h]."""
         sustained = self.fullest * (1.0 + _LAST_DIGIT)
         least = fewest(
-            lambda count: self.rate <= sustained * float(prefill_rates(self.pools, reader, writer, count)[-1]),
+            lambda count: self.rate <= sustained * float(load.prefill_rates(self.pools, reader, writer, count)[-1]),
             int(self.least[reader, writer]),
             _MOST,
         )
@@ -224,13 +208,13 @@ class _Search:
         if groups is None or least is None:
             return
         # A few more decode instances than needed remove the wait for a decode slot, so larger numbers are tried too.
-        groups = max(groups, fewest_beside(least))
+        groups = max(groups, load.fewest_beside(least))
         for count in range(groups, 2 * groups + 16):
-            low, room = max(fewest_beside(count), least), limit - count * self.decoding[writer]
+            low, room = max(load.fewest_beside(count), least), limit - count * self.decoding[writer]
             if low * self.reading[reader] >= room:
                 return
             paid = math.ceil(room / self.reading[reader]) if math.isfinite(room) else _MOST
-            most = min(MOST_RATIO * count, _MOST, paid)
+            most = min(load.MOST_RATIO * count, _MOST, paid)
             kept = fewest(partial(self._kept, reader, writer, count), low, most) if low <= most else None
             if kept is not None:
                 yield self._fleet(reader, writer, count, kept)
@@ -240,12 +224,12 @@ class _Search:
     def _kept(self, reader: int, writer: int, groups: int, count: int) -> bool:
         return self.targets.first_violated(self._fleet(reader, writer, groups, count).load) is None
 
-    def _fleet(self, reader: int, writer: int, groups: int, count: int) -> PooledFleet:
+    def _fleet(self, reader: int, writer: int, groups: int, count: int) -> load.PooledFleet:
         receiving = float(self.pools.transfer.receiving_seconds[reader, writer])
         queue, decoding = self.queue(reader, writer, count), self.answers(writer, receiving, groups)
-        return together(self.pools, (reader, writer), (count, groups), queue, *decoding)
+        return load.together(self.pools, (reader, writer), (count, groups), queue, *decoding)
 
-    def _answers(self, writer: int, receiving: float, count: int) -> tuple[Decoder, Loaded]:
+    def _answers(self, writer: int, receiving: float, count: int) -> tuple[load.Decoder, Loaded]:
         return self.decoder(writer, receiving).keeping(self.targets, self.rate / count, self.scv, count)
 
     def _alone(self, writer: int, receiving: float, least: int) -> int | None:
@@ -265,7 +249,9 @@ _LESS, _ATTEMPTS = 0.98, 60
 _BUDGET_SECONDS = 5e-3
 
 
-def largest(pools: Pools, means: Means, terms: DisaggregationTerms, *, least: float = 0.0) -> PooledFleet | None:
+def largest(
+    pools: Pools, means: Means, terms: load.DisaggregationTerms, *, least: float = 0.0
+) -> load.PooledFleet | None:
     """Find the disaggregated deployment that serves the largest request rate within a limit on GPUs, cost or power.
 
     Parameters
@@ -304,7 +290,7 @@ def largest(pools: Pools, means: Means, terms: DisaggregationTerms, *, least: fl
         return _best_of(sized, terms.by_token(pools.requests), _budget_rank)
     bounds = _bounds(pools, means, terms)
     size = float(_sizes(pools.prefill, means).min())
-    check_instances(means.amount / size, _BUDGET_SECONDS, "means")
+    load.check_instances(means.amount / size, _BUDGET_SECONDS, "means")
     search, best = _Budget(pools, means, terms.predicted(pools)), None
     for index in np.argsort(-bounds, axis=None, kind="stable"):
         reader, writer = (int(place) for place in np.unravel_index(index, bounds.shape))
@@ -316,18 +302,18 @@ def largest(pools: Pools, means: Means, terms: DisaggregationTerms, *, least: fl
     if best is None and least > 0.0:
         return None
     if best is None:
-        chips = [rented(pools, (int(reader), int(writer)), (1, 1)) for reader, writer in np.argwhere(bounds > 0.0)]
+        chips = [load.rented(pools, (int(reader), int(writer)), (1, 1)) for reader, writer in np.argwhere(bounds > 0.0)]
         if not any(_rented(pools, means, pair) <= means.amount for pair in chips):
-            cheapest = min(chips, key=lambda pair: (bill(pools, pair), sum(pair)))
+            cheapest = min(chips, key=lambda pair: (load.bill(pools, pair), sum(pair)))
             raise NothingFitsError(
                 f"a prefill and a decode instance that meet the SLOs are rented as {sum(cheapest)} accelerators "
-                f"together (${bill(pools, cheapest):,.2f} per hour), given: {means.text}"
+                f"together (${load.bill(pools, cheapest):,.2f} per hour), given: {means.text}"
             )
-        raise NothingFitsError(unreachable(pools, terms))
+        raise NothingFitsError(load.unreachable(pools, terms))
     return best
 
 
-def _budget_rank(fleet: PooledFleet) -> tuple[float, float]:
+def _budget_rank(fleet: load.PooledFleet) -> tuple[float, float]:
     return -fleet.load.requests_per_second, fleet.dollars_per_hour
 
 
@@ -342,7 +328,7 @@ def _rented(pools: Pools, means: Means, chips: tuple[int, ...]) -> float:
     return sum(number * means.taken(setup) for number, setup in zip(chips, sides, strict=False))
 
 
-def _bounds(pools: Pools, means: Means, terms: DisaggregationTerms) -> Array:
+def _bounds(pools: Pools, means: Means, terms: load.DisaggregationTerms) -> Array:
     """Upper bound on the request rate of each pair of layouts, shape (n, m) [1/s].
 
     Raises
@@ -357,7 +343,7 @@ def _bounds(pools: Pools, means: Means, terms: DisaggregationTerms) -> Array:
     amount = means.amount
     kept = np.isfinite(busy) & np.isfinite(working)
     if not kept.any():
-        raise NothingFitsError(unreachable(pools, terms))
+        raise NothingFitsError(load.unreachable(pools, terms))
     least = np.where(kept, size_p + size_d, np.inf).min()
     if least > amount:
         raise TooLittleError(
@@ -374,13 +360,13 @@ def _bounds(pools: Pools, means: Means, terms: DisaggregationTerms) -> Array:
 class _Budget:
     """Search for the largest request rate of a disaggregated deployment within one resource limit."""
 
-    def __init__(self, pools: Pools, means: Means, terms: DisaggregationTerms) -> None:
+    def __init__(self, pools: Pools, means: Means, terms: load.DisaggregationTerms) -> None:
         self.pools, self.means, self.terms = pools, means, terms
         self.given = means.amount
-        self.before, self.decoder = PrefillPools(pools, terms), cache(partial(decoder, pools))
+        self.before, self.decoder = load.PrefillPools(pools, terms), cache(partial(load.decoder, pools))
         self.answers = cache(self._answers)
 
-    def fleet(self, reader: int, writer: int) -> PooledFleet | None:
+    def fleet(self, reader: int, writer: int) -> load.PooledFleet | None:
         """Deployment of a pair of layouts with the largest rate within the limit; None if no rate meets the SLOs."""
         receiving = float(self.pools.transfer.receiving_seconds[reader, writer])
         answers = self.answers(writer, receiving)
@@ -392,7 +378,7 @@ class _Budget:
             return None
 
         def taken(count: int, groups: int) -> float:
-            return _rented(self.pools, self.means, rented(self.pools, (reader, writer), (count, groups)))
+            return _rented(self.pools, self.means, load.rented(self.pools, (reader, writer), (count, groups)))
 
         @cache
         def room(count: int) -> int:
@@ -402,11 +388,11 @@ class _Budget:
         @cache
         def fed(count: int) -> float:
             patience = self.terms.targets.ttft_seconds
-            return min(self.before.most(reader, writer, count, patience), MOST_RATIO * count * answers)
+            return min(self.before.most(reader, writer, count, patience), load.MOST_RATIO * count * answers)
 
         counts = range(1, int((self.given - size[1]) // size[0]) + 1)
         # More prefill instances would violate the maximum ratio to decode instances.
-        counts = counts[: bisect_left(counts, True, key=lambda count: room(count) < fewest_beside(count))]
+        counts = counts[: bisect_left(counts, True, key=lambda count: room(count) < load.fewest_beside(count))]
         meeting = bisect_left(counts, True, key=lambda count: fed(count) >= room(count) * answers)
         rates = {count: min(fed(count), room(count) * answers) for count in counts[max(meeting - 1, 0) : meeting + 1]}
         if not rates or max(rates.values()) <= 0.0:
@@ -416,15 +402,15 @@ class _Budget:
         # Fewer instances may sustain the same rate.
         enough = range(1, count + 1)
         fewer = enough[bisect_left(enough, True, key=lambda count: fed(count) >= rate * (1.0 - 1e-12))]
-        needed = max(math.ceil(rate / answers * (1.0 - 1e-12)), fewest_beside(fewer))
-        count, groups = (fewer, needed) if needed <= MOST_RATIO * fewer else (count, room(count))
+        needed = max(math.ceil(rate / answers * (1.0 - 1e-12)), load.fewest_beside(fewer))
+        count, groups = (fewer, needed) if needed <= load.MOST_RATIO * fewer else (count, room(count))
         return self._kept((reader, writer), (count, groups), rate)
 
-    def _kept(self, layouts: tuple[int, int], instances: tuple[int, int], rate: float) -> PooledFleet | None:
+    def _kept(self, layouts: tuple[int, int], instances: tuple[int, int], rate: float) -> load.PooledFleet | None:
         """Deployment at the rate, or at a lower rate if the rate misses the SLOs; None if all tried rates miss them."""
         for _ in range(_ATTEMPTS):
             terms = self.terms
-            fleet = pools_under_load(
+            fleet = load.pools_under_load(
                 self.pools, layouts, instances, rate, arrival_scv=terms.arrival_scv, targets=terms.targets
             )
             if terms.targets.first_violated(fleet.load) is None:

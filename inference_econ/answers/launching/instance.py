@@ -871,10 +871,7 @@ def _trtllm(run: InstanceRun) -> Written:
         "enable_attention_dp": degrees.dp > 1,
         "enable_chunked_prefill": True,
         "cuda_graph_config": {"enable_padding": True, "max_batch_size": limits.sequences},
-        "kv_cache_config": {
-            "dtype": _cache(run),
-            **({"enable_block_reuse": True} if service.requests.cached else {}),
-        },
+        "kv_cache_config": {"dtype": _cache(run), **({"enable_block_reuse": True} if service.requests.cached else {})},
     }
     if service.speculation is not None:
         kind, length = _TRTLLM_DECODING[service.speculation.proposer]

@@ -21,7 +21,6 @@ from inference_econ.records.texts import Amount
 from inference_econ.report import charts
 from inference_econ.report.headings import formats_title, price_label
 from inference_econ.report.page import Page, Pieces, Remarks, Table, is_numeric
-from inference_econ.report.pages import page_picture
 from inference_econ.report.questions import launch
 
 if TYPE_CHECKING:
@@ -153,7 +152,7 @@ def section(question: Asked) -> Section:
         told.question,
         answer,
         [_picture(name, chart) for name, chart in (told.drawn or page).charts().items()],
-        f"data:image/svg+xml;base64,{base64.b64encode(page_picture(page).svg.encode()).decode()}" if told.still else "",
+        f"data:image/svg+xml;base64,{base64.b64encode(page.picture().svg.encode()).decode()}" if told.still else "",
         tables,
         _sliders(page, told, tables),
         told.mix,

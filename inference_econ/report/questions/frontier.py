@@ -16,21 +16,11 @@ from inference_econ.inputs import Quantity
 from inference_econ.records.deviations import SERVED
 from inference_econ.records.plain import Frame, finite_or_none
 from inference_econ.records.texts import PART_NAMES, assumptions_label, layout_label
-from inference_econ.report import charts, speed_cost
+from inference_econ.report import charts, notes, speed_cost
 from inference_econ.report.charts.plot import Plot, PlotSeries
 from inference_econ.report.deployment_reader import expected_in_flight, parts_of_pools, refuse_chain
 from inference_econ.report.fields import Column, column, shows_intervals, view
 from inference_econ.report.headings import frontiers_title
-from inference_econ.report.notes import (
-    doubts,
-    grounds,
-    one_gpu_notes,
-    saving_note,
-    scale_notes,
-    setup_warnings,
-    unit_notes,
-    unused_drafts,
-)
 from inference_econ.report.page import AnswerPage, Block, Sketch, Table
 from inference_econ.report.service import pools_meaning, with_engines, with_recipes
 from inference_econ.report.speed_cost import AXES, AnyFront, between
@@ -163,19 +153,19 @@ def frontier_table(front: AnyFront, y: Metric = "cost") -> Table:
         (*first, *columns),
         kind="frontier_point",
         notes=(
-            *unused_drafts(subjects),
-            *saving_note(front.saving),
-            *(one_gpu_notes(front.setup) if min(front.accelerators) > 1 else ()),
-            *doubts(setups, subjects),
-            *setup_warnings(front.setup),
+            *notes.unused_drafts(subjects),
+            *notes.saving_note(front.saving),
+            *(notes.one_gpu_notes(front.setup) if min(front.accelerators) > 1 else ()),
+            *notes.doubts(setups, subjects),
+            *notes.setup_warnings(front.setup),
             f"* marks the point that maximizes speed^3 / cost.{counted}",
         ),
         why=(
             f"The table shows {len(shown)} of {len(front)} points.",
             *basis,
             *speed_cost.summary_notes(front),
-            *grounds(setups, subjects, predicted),
-            *unit_notes(front.setup),
+            *notes.grounds(setups, subjects, predicted),
+            *notes.unit_notes(front.setup),
         ),
         least=least,
     )
@@ -264,7 +254,7 @@ def plans_table(plans: PlanTable) -> Table:
 def warned(fronts: Mapping[str, AnyFront]) -> list[str]:
     """Warnings on some frontiers."""
     setups = [front.setup for front in fronts.values()]
-    return [*doubts(setups, _preferred(fronts)), *scale_notes(setups)]
+    return [*notes.doubts(setups, _preferred(fronts)), *notes.scale_notes(setups)]
 
 
 def assumed(fronts: Mapping[str, AnyFront]) -> list[str]:
@@ -279,7 +269,7 @@ def assumed(fronts: Mapping[str, AnyFront]) -> list[str]:
     predicted: Sequence[Quantity] = SERVED if services else ("tpot",)
     return [
         f"Assumptions: {text}.",
-        *grounds((front.setup for front in fronts.values()), _preferred(fronts), predicted),
+        *notes.grounds((front.setup for front in fronts.values()), _preferred(fronts), predicted),
     ]
 
 

@@ -11,18 +11,8 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 from inference_econ.answers.deployments.deployment import layout_of
-from inference_econ.answers.launching import instance as holding
+from inference_econ.answers.launching import instance as launching
 from inference_econ.answers.launching import plan
-from inference_econ.answers.launching.instance import (
-    CONFIG,
-    Expanded,
-    Instance,
-    InstanceMachine,
-    by_slurm,
-    commands_per_machine,
-    headless,
-    machines,
-)
 from inference_econ.answers.launching.plan import UNITS, Expected, LaunchPlan, Start
 from inference_econ.engine import node
 from inference_econ.inputs import yaml_text
@@ -38,11 +28,11 @@ _ROUTER = (
     "a router); give its address to the load generator: ROUTER=http://HOST:PORT sh launch.sh bench",
 )
 #: Address of the router, for the load generator.
-_ROUTED = Expanded("${ROUTER:?write the address of the router, ROUTER=http://HOST:PORT}")
+_ROUTED = launching.Expanded("${ROUTER:?write the address of the router, ROUTER=http://HOST:PORT}")
 #: First ports of a machine for the KV-cache transfer of vLLM and SGLang instances.
 SIDE_CHANNEL, _BOOTSTRAP = 5600, 8998
 #: Arguments of a script: instance from 0, its machine, and the address of the first machine.
-_NUMBER, _RANK, _LEADER = "${2:-0}", Expanded("${3:-0}"), Expanded("${4:-localhost}")
+_NUMBER, _RANK, _LEADER = "${2:-0}", launching.Expanded("${3:-0}"), launching.Expanded("${4:-localhost}")
 
 
 @cache
@@ -114,7 +104,7 @@ def script(deployment: LaunchPlan, size: int) -> str:
     return template.render(remarks=[*launch_comments(deployment), *router], kinds=kinds, usage=f"{usage} | bench")
 
 
-def _serve(instance: Instance, size: int, earlier: Sequence[Instance]) -> _Kind:
+def _serve(instance: launching.Instance, size: int, earlier: Sequence[launching.Instance]) -> _Kind:
     """Subcommand that starts one instance or one machine of an instance.
 
     ``earlier`` has instances of other roles, which are first on shared machines.
@@ -127,17 +117,17 @@ def _serve(instance: Instance, size: int, earlier: Sequence[Instance]) -> _Kind:
 
     def numbered(first: int) -> str:
         """Port that is different for each instance on a machine."""
-        return str(first + ahead) if instance.replicas == 1 else Expanded(f"$(({first + ahead} + {_NUMBER}))")
+        return str(first + ahead) if instance.replicas == 1 else launching.Expanded(f"$(({first + ahead} + {_NUMBER}))")
 
-    count, sharing = machines(instance, size), size // each
+    count, sharing = launching.machines(instance, size), size // each
     address = ["--host", "0.0.0.0", "--port", numbered(instance.engine.launch.port)]
     bootstrap = instance.engine.first("--disaggregation-bootstrap-port")
     if instance.role == "prefill" and bootstrap is not None:
         address += [bootstrap, numbered(_BOOTSTRAP)]
-    slurm, several = by_slurm(instance, size), list[str]()
+    slurm, several = launching.by_slurm(instance, size), list[str]()
     if count > 1 and not slurm:
-        several = commands_per_machine(instance, size, InstanceMachine(_RANK, _LEADER))
-    flag = headless(instance, _RANK) if count > 1 else None
+        several = launching.commands_per_machine(instance, size, launching.InstanceMachine(_RANK, _LEADER))
+    flag = launching.headless(instance, _RANK) if count > 1 else None
     text = command_text((*instance.words, *several, *address)) + (f" \\\n    {flag}" if flag else "")
     text = f"{' '.join(slurm)} \\\n    {text}" if slurm else text
     # Index of the first GPU of an instance on its machine, as shell arithmetic.
@@ -160,9 +150,9 @@ def _serve(instance: Instance, size: int, earlier: Sequence[Instance]) -> _Kind:
     return _Kind("serve" if instance.role == "both" else instance.role, text, files(instance), before)
 
 
-def files(instance: Instance) -> dict[str, str]:
+def files(instance: launching.Instance) -> dict[str, str]:
     """Contents of the configuration files that an instance reads, by file name."""
-    return {CONFIG: yaml_text(instance.file)} if instance.file else {}
+    return {launching.CONFIG: yaml_text(instance.file)} if instance.file else {}
 
 
 def command_text(words: Iterable[str]) -> str:
@@ -177,7 +167,7 @@ def command_text(words: Iterable[str]) -> str:
 
 def shell_word(word: str) -> str:
     """Quote a word for a shell, unless the shell must expand the word."""
-    return f'"{word}"' if isinstance(word, Expanded) else shlex.quote(word)
+    return f'"{word}"' if isinstance(word, launching.Expanded) else shlex.quote(word)
 
 
 def launch_comments(deployment: LaunchPlan) -> list[str]:
@@ -227,7 +217,7 @@ def expected_label(expected: Expected) -> str:
     return f"{expected.name} {shown(expected.value)}{between}{' ' if unit else ''}{unit}{promised}"
 
 
-def unlinked(instances: Sequence[Instance], size: int) -> tuple[str, ...]:
+def unlinked(instances: Sequence[launching.Instance], size: int) -> tuple[str, ...]:
     """Note on instances whose prediction assumes a fast link across more GPUs than a machine has."""
     linked = max(
         min(instance.accelerators, chip.link_domain, node(chip))
@@ -248,7 +238,7 @@ def notes(deployment: LaunchPlan) -> list[str]:
     service, tokens = instance.service, instance.limits.tokens
     if deployment.asked is not None and service.speculation is None:
         remarks.append("script and prediction do not use speculation, because it is slower at this load")
-    if (unheld := holding.remark(instance)) is not None:
+    if (unheld := launching.remark(instance)) is not None:
         remarks.append(unheld)
     requests, model, generator = service.requests, service.setup.model, deployment.generator
     if requests.longest > tokens:

@@ -9,20 +9,12 @@ from inference_econ.answers.price import KINDS, Sheet, UsualSpeed
 from inference_econ.inputs import Offer
 from inference_econ.records.deviations import SEEN
 from inference_econ.records.texts import dollars
-from inference_econ.report import charts
+from inference_econ.report import charts, service
 from inference_econ.report.deployment_reader import start_of
 from inference_econ.report.fields import Column, Record, view
 from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Table
 from inference_econ.report.questions.recommend import choice_label
-from inference_econ.report.service import (
-    kept_with,
-    load_notes,
-    picked,
-    power_notes,
-    service_title,
-    wait_notes,
-)
 from inference_econ.serving import loaded
 
 #: Display names of the kinds of tokens.
@@ -55,7 +47,7 @@ class PricePage(AnswerPage[Sheet]):
             margins.append(sheet.revenue_per_hour(api) - sheet.dollars_per_hour)
             columns.append(("API $/M", [*(f"{cost:g}" for cost in costs), ""]))
             columns.append(("margin $/h", [f"{margin:,.2f}" for margin in margins]))
-        setup, chosen = sheet.service.setup, picked(sheet.service, sheet.pick)
+        setup, chosen = sheet.service.setup, service.picked(sheet.service, sheet.pick)
         if sheet.fleet is not None and sheet.pick is not None:
             chosen = [
                 f"This deployment was selected from {sheet.pick.layouts} layouts by this criterion: {sheet.pick.rule}. "
@@ -64,17 +56,17 @@ class PricePage(AnswerPage[Sheet]):
         notes = [
             f"{choice_label(sheet)}. The load is {100 * sheet.load.utilization:.0f}% of capacity.",
             *([] if sheet.usual is None else [default_slo_note(sheet.usual)]),
-            *wait_notes([sheet.load]),
+            *service.wait_notes([sheet.load]),
             *([] if api is None else [break_even(sheet, api)]),
             *([] if sheet.input_price is None else [_output_price(sheet, sheet.input_price)]),
-            *kept_with(sheet.chances(sheet.targets), sheet.targets),
+            *service.kept_with(sheet.chances(sheet.targets), sheet.targets),
             *doubts([setup], sheet.subjects()),
             *([] if sheet.offer is None else [offer_label(sheet.offer)]),
         ]
         why = [
             *chosen,
-            *load_notes(sheet.load, sheet.replicas, sheet.targets),
-            *power_notes(setup, sheet.power()),
+            *service.load_notes(sheet.load, sheet.replicas, sheet.targets),
+            *service.power_notes(setup, sheet.power()),
             f"Assumptions: {setup.assumptions.name}.",
             "Each kind of token (new input, cached input, output) pays for its share of GPU time. Idle time is "
             "divided in the same proportion.",
@@ -88,7 +80,7 @@ class PricePage(AnswerPage[Sheet]):
         sheet, rate = self.answer, self.answer.load.completed_per_second * self.answer.replicas
         title = (
             "How does the hourly cost divide among tokens?\n"
-            f"{service_title('Token prices', [sheet.service], rate=rate)}\n"
+            f"{service.service_title('Token prices', [sheet.service], rate=rate)}\n"
             f"{choice_label(sheet)}"
         )
         bill = {kind: sheet.average[kind] * sheet.tokens_per_hour[kind] / 1e6 for kind in KINDS}
@@ -126,7 +118,9 @@ def _output_price(sheet: Sheet, input_price: float) -> str:
 
 def price_title(sheet: Sheet) -> str:
     """Heading in one line: model, GPU, request rate, and SLOs."""
-    title = service_title("Token prices", [sheet.service], rate=sheet.requests_per_second, promises=sheet.targets)
+    title = service.service_title(
+        "Token prices", [sheet.service], rate=sheet.requests_per_second, promises=sheet.targets
+    )
     return title if sheet.usual is None else with_default_slo(title)
 
 

@@ -6,44 +6,21 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from inference_econ.answers.deployments import recommend
 from inference_econ.answers.deployments.deployment import Deployment, under_load
-from inference_econ.answers.deployments.recommend import (
-    MostTraffic,
-    Recommendation,
-    Users,
-    first_before_second,
-    output_record,
-)
 from inference_econ.answers.deployments.serving_options import practice_of
 from inference_econ.answers.launching.plan import Start
 from inference_econ.answers.slo import NAMES, Targets
 from inference_econ.engine import Instances
 from inference_econ.records.deviations import SEEN
 from inference_econ.records.texts import assumptions_label, layout_label
-from inference_econ.report import charts
+from inference_econ.report import charts, service
 from inference_econ.report.charts.plot import Band, Plot, PlotSeries
 from inference_econ.report.deployment_reader import start_of
 from inference_econ.report.fields import Column, Record, details, view
 from inference_econ.report.headings import enumerated, price_cell
 from inference_econ.report.notes import doubts, grounds, unused_drafts
 from inference_econ.report.page import AnswerPage, Table
-from inference_econ.report.service import (
-    burstiness_note,
-    chances_column,
-    chances_meaning,
-    fleet_label,
-    planned_notes,
-    pools_meaning,
-    power_columns,
-    probability,
-    service_title,
-    slots_notes,
-    started,
-    wait_notes,
-    with_engines,
-    with_notes,
-    with_recipes,
-)
 
 #: Memory suffix of a GPU name.
 _LENGTHY = re.compile(r" \d+ ?GB.*$")
@@ -51,7 +28,7 @@ _LENGTHY = re.compile(r" \d+ ?GB.*$")
 _IDLE = 0.05
 
 
-class RecommendationPage(AnswerPage[Recommendation]):
+class RecommendationPage(AnswerPage[recommend.Recommendation]):
     """Page that shows the cheapest deployments that meet the SLOs."""
 
     def tables(self) -> Sequence[Table]:
@@ -64,13 +41,13 @@ class RecommendationPage(AnswerPage[Recommendation]):
                 f"{choice_label(startable)}, ${startable.dollars_per_hour:,.2f}/hour."
             )
         if self.answer.bursts is not None:
-            notes.append(burstiness_note(self.answer.bursts, targets, promised=True))
+            notes.append(service.burstiness_note(self.answer.bursts, targets, promised=True))
         kept = "meet the SLOs" if targets.given else f"stay within {100 * targets.fullest:g}% of capacity"
         why = [
             f"{self.answer.layouts} layouts were compared. Each layout has the fewest instances that serve the "
             f"rate and {kept}. Select a layout with --tp, --pp, --dp and --ep.",
             "'limited by': the constraint that a fleet with one replica less would violate.",
-            *pools_meaning(any(choice.fleet is not None for choice in self.answer)),
+            *service.pools_meaning(any(choice.fleet is not None for choice in self.answer)),
         ]
         if self.answer.margin:
             # Add a sentence on the capacity above the load.
@@ -83,7 +60,7 @@ class RecommendationPage(AnswerPage[Recommendation]):
             why.insert(0, f"Replicas include {', '.join(parts)}. Costs and latencies are for the requested load.")
         if self.answer.users is not None:
             why.insert(0, _users_note(self.answer.users, self.answer[0]))
-        return (with_notes(recommend_table(self.answer, targets), notes, why),)
+        return (service.with_notes(recommend_table(self.answer, targets), notes, why),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Charts of cost against latency; the cheapest deployment is marked."""
@@ -96,7 +73,7 @@ class RecommendationPage(AnswerPage[Recommendation]):
         return start_of(self.answer[0], self.answer.targets, "the first row")
 
 
-def _users_note(users: Users, best: Deployment) -> str:
+def _users_note(users: recommend.Users, best: Deployment) -> str:
     """Sentence on the request rate that a number of users generates."""
     seconds, rate = best.load.e2e_seconds["mean"], best.requests_per_second
     if not users.think_seconds:
@@ -114,18 +91,18 @@ def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
     partly = ("accelerators_rented",) if any(choice.rented != choice.accelerators for choice in choices) else ()
     columns = (
         *several_chips(choices), "accelerators", *partly, "replicas", "layout", "dollars_per_hour",
-        "dollars_per_million_output_tokens", *power_columns(setups), "concurrency_per_replica", "utilization", ttft,
-        tpot, e2e, *chances_column(targets, kept), evidence_column(choices), "limiting_constraint",
+        "dollars_per_million_output_tokens", *service.power_columns(setups), "concurrency_per_replica", "utilization",
+        ttft, tpot, e2e, *service.chances_column(targets, kept), evidence_column(choices), "limiting_constraint",
     )  # fmt: skip
-    notes = wait_notes([choice.load for choice in choices])
+    notes = service.wait_notes([choice.load for choice in choices])
     if best.binding in NAMES and best.load.utilization < _IDLE:
         notes.append(
             f"Even an idle server barely meets the {best.binding.upper()} SLO, so row 1 runs at "
             f"{100 * best.load.utilization:.2g}% load. Relax the SLO to need far fewer GPUs."
         )
-    chance, place = first_before_second(choices)
-    after = [] if chance is None else [f"P(row 1 cheaper than row {place + 1}) {probability(chance)}."]
-    after += planned_notes(targets, kept)
+    chance, place = recommend.first_before_second(choices)
+    after = [] if chance is None else [f"P(row 1 cheaper than row {place + 1}) {service.probability(chance)}."]
+    after += service.planned_notes(targets, kept)
     why = [
         "'$/M output': total cost, including input, divided by the output tokens. Assumptions: "
         f"{assumptions_label(setups)}."
@@ -143,7 +120,11 @@ def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
         columns,
         notes=notes,
         after=after,
-        why=(*why, *chances_meaning(targets, kept), *(() if best.fleet is None else slots_notes(best.fleet))),
+        why=(
+            *why,
+            *service.chances_meaning(targets, kept),
+            *(() if best.fleet is None else service.slots_notes(best.fleet)),
+        ),
         least=(
             "board_watts",
             "joules_per_output_token",
@@ -191,8 +172,10 @@ def choices_table(
     short = short if len(set(short.values())) == len(names) else {name: name for name in names}
     shown = [{**record, "hardware": short.get(record.get("hardware", ""), "")} for record in records]
     table = view(title, shown, columns, notes=noted, why=grounded, least=least)
-    table = with_engines(table, [choice.layout() for choice in choices], setups)
-    return with_recipes(table, [practice_of(choice.service.setup, choice.service.speculation) for choice in choices])
+    table = service.with_engines(table, [choice.layout() for choice in choices], setups)
+    return service.with_recipes(
+        table, [practice_of(choice.service.setup, choice.service.speculation) for choice in choices]
+    )
 
 
 def several_chips(choices: Sequence[Deployment]) -> Sequence[Column]:
@@ -224,7 +207,7 @@ def recommend_title(choices: Sequence[Deployment], targets: Targets) -> str:
     """Heading in one line: model, GPUs, request rate and SLOs."""
     services, rate = [choice.service for choice in choices], choices[0].requests_per_second
     setups = [setup for choice in choices for setup in choice.setups]
-    return service_title("Cheapest deployments", services, setups, rate=rate, promises=targets)
+    return service.service_title("Cheapest deployments", services, setups, rate=rate, promises=targets)
 
 
 #: Fields of a deployment that hover texts show.
@@ -275,13 +258,13 @@ def _interval(record: Mapping[str, Any], name: str, which: str) -> Band | None:
 def choice_label(choice: Deployment) -> str:
     """Describe a deployment as text: instances, GPUs, layout, and engines that support the layout."""
     if choice.fleet is None:
-        return fleet_label(choice.service, choice.replicas)
+        return service.fleet_label(choice.service, choice.replicas)
     chips = f"{choice.accelerators} x {choice.service.setup.hardware.name}"
     layout = choice.layout()
-    return f"{instances_label(choice)} on {chips}, {layout_label(layout)}{started(layout)}"
+    return f"{instances_label(choice)} on {chips}, {layout_label(layout)}{service.started(layout)}"
 
 
-class MostTrafficPage(AnswerPage[MostTraffic]):
+class MostTrafficPage(AnswerPage[recommend.MostTraffic]):
     """Page that shows the deployments with the largest request rates within a limit."""
 
     def tables(self) -> Sequence[Table]:
@@ -293,24 +276,26 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
         columns = (
             *several_chips(answer), "accelerators", "accelerators_rented", "replicas", "layout", "request_rate",
             "output_tokens_per_second", *power, "dollars_per_hour", "dollars_per_million_output_tokens", "utilization",
-            ttft, tpot, *chances_column(targets, kept), evidence_column(answer), "limiting_constraint",
+            ttft, tpot, *service.chances_column(targets, kept), evidence_column(answer), "limiting_constraint",
         )  # fmt: skip
         services = [choice.service for choice in answer]
         within = "within the SLOs" if targets.given else f"at {100 * targets.fullest:g}% of capacity"
         table = choices_table(
-            service_title(f"Most requests for {answer.means.text}", services, answer.setups, promises=answer.targets),
+            service.service_title(
+                f"Most requests for {answer.means.text}", services, answer.setups, promises=answer.targets
+            ),
             answer,
-            [{**shown_record(choice, targets), **output_record(choice)} for choice in answer],
+            [{**shown_record(choice, targets), **recommend.output_record(choice)} for choice in answer],
             columns,
-            notes=(*unused_drafts(_subjects(answer)), *wait_notes([choice.load for choice in answer])),
-            after=planned_notes(targets, kept),
+            notes=(*unused_drafts(_subjects(answer)), *service.wait_notes([choice.load for choice in answer])),
+            after=service.planned_notes(targets, kept),
             why=(
                 f"Each row serves the largest possible request rate for {answer.means.text}, {within}.",
                 "'tokens/s': output tokens per second. '$/M output': total cost divided by the output tokens. 'limited "
                 "by': the constraint that a higher rate would violate.",
-                *pools_meaning(any(choice.fleet is not None for choice in answer)),
+                *service.pools_meaning(any(choice.fleet is not None for choice in answer)),
                 f"Assumptions: {assumptions_label(self.setups())}.",
-                *chances_meaning(targets, kept),
+                *service.chances_meaning(targets, kept),
             ),
             least=(
                 *("output_tokens_per_second", "utilization", "accelerators_rented"),

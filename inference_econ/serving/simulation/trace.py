@@ -179,13 +179,7 @@ def estimate(values: Array, statistic: Callable[[Array], float]) -> SimulatedEst
 
 
 def trace(
-    stream: Stream,
-    started: Array,
-    first_token: Array,
-    finished: Array,
-    slots: int,
-    measured: slice,
-    evictions: Counts,
+    stream: Stream, started: Array, first_token: Array, finished: Array, slots: int, measured: slice, evictions: Counts
 ) -> Trace:
     """Latencies of the measured requests, and mean load of the server while these requests arrive.
 
