@@ -120,9 +120,7 @@ def _value(row: Cells, accelerators: int) -> dict[str, Any]:
 _STARTED_WITH = re.compile(r"_tp(\d+)(?:_0)?_ep(?:\d+|none)")
 
 
-def layout(
-    row: Cells, prefix: str = "", *, concurrency: float | None = None
-) -> tuple[RecordedPool, tuple[str, ...]]:
+def layout(row: Cells, prefix: str = "", *, concurrency: float | None = None) -> tuple[RecordedPool, tuple[str, ...]]:
     """Layout of a server from aiconfigurator's columns, or of prefill or decode workers if ``prefix`` is given.
 
     Parameters
@@ -308,9 +306,7 @@ def poisson(row: Cells, common: Mapping[str, Any]) -> Measurement:
     """Read a server under Poisson arrivals, with median latencies in ms at an offered rate."""
     accelerators = row.count("gpus")
     output = row.number("tps_output")
-    server = described(
-        row.text("model"), row.text("hardware"), row.text("precision") or None, row.text("engine")
-    )
+    server = described(row.text("model"), row.text("hardware"), row.text("precision") or None, row.text("engine"))
     return Measurement(
         **common,
         **server | {"prefill_first": False},

@@ -83,15 +83,6 @@ def test_results_of_a_load_generator(command: Command, tmp_path: Path) -> None:
     assert "with bf16 weights, as published," in " ".join(published.split())
 
 
-def test_the_picture(command: Command, tmp_path: Path) -> None:
-    _mine(tmp_path / "runs.csv", "inferencemax_aggregated", 6)
-    assert command("validate", "runs.csv", "--by", "engine", "--plot", "a.svg").err.strip() == "wrote a.svg"
-    content = Path("a.svg").read_text(encoding="utf-8")
-    assert content.startswith("<?xml")
-    for word in ("TTFT under load", "measured [s]", "predicted [tokens/s]", "sglang"):
-        assert word in content
-
-
 @pytest.mark.rows
 def test_bad_input_is_refused(refused: Command, tmp_path: Path, arguments: Sequence[str], message: str) -> None:
     (tmp_path / "empty.csv").write_text("", encoding="utf-8")
