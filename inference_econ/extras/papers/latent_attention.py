@@ -81,9 +81,7 @@ def fits(setup: Setup, plans: Plans, implementation: Implementation = "absorbed"
     if code == memory.DIVIDE:
         raise InputError(f"batch {plans.batch[0]:g} of {setup.model.name}: {memory.REASONS[code]}")
     weights, cache, available = setup.memory(plans).of_one_plan()
-    larger = _larger_weights(setup) if implementation == "absorbed_multiplied" else 0.0
-    needed = weights + cache + larger + _copies(setup, plans, implementation)
-    return code == memory.FITS and needed <= available
+    return code == memory.FITS and weights + cache + _kept_besides(setup, plans, implementation) <= available
 
 
 def layer_bytes(setup: Setup, plans: Plans, implementation: Implementation) -> float:
@@ -172,6 +170,12 @@ def _queries_multiplied(spec: LatentAttention) -> tuple[float, float]:
     if spec.query_rank is None:
         raise InputError("absorbed_multiplied needs a model that compresses its queries (query_rank)")
     return float(spec.query_heads * (spec.kv_rank + spec.rope_head_dim)), float(spec.query_rank)
+
+
+def _kept_besides(setup: Setup, plans: Plans, implementation: Implementation) -> float:
+    """Additional memory of an implementation compared with its base variant [B]."""
+    larger = _larger_weights(setup) if implementation == "absorbed_multiplied" else 0.0
+    return larger + _copies(setup, plans, implementation)
 
 
 def _copies(setup: Setup, plans: Plans, implementation: Implementation) -> float:
