@@ -122,11 +122,14 @@ def hour_cost(
     """
     chip = hardware if isinstance(hardware, HardwareSpec) else catalog.hardware(hardware)
     usual = catalog.ownership() if terms is None else terms
-    if purchase_dollars is None and chip.purchase is None:
-        raise InputError(f"{chip.name} lists no price of its purchase; give --purchase USD", option="purchase")
-    listed = 0.0 if chip.purchase is None else chip.purchase.dollars_per_accelerator
-    paid = listed if purchase_dollars is None else purchase_dollars
+    paid = _purchase(chip) if purchase_dollars is None else purchase_dollars
     parts = pricing.hour_cost(chip, paid, usual, board_watts)
     watts = chip.watts if board_watts is None else board_watts
     assert watts is not None
     return HourCost(chip, paid, usual, float(watts), parts, grid)
+
+
+def _purchase(chip: HardwareSpec) -> float:
+    if chip.purchase is None:
+        raise InputError(f"{chip.name} lists no price of its purchase; give --purchase USD", option="purchase")
+    return chip.purchase.dollars_per_accelerator
