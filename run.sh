@@ -326,7 +326,7 @@ sturdiness)
 "sturdiness fuzz")
     # Generated inputs, each of which must be answered or rejected; an hour, --minutes for less. Resumes where it was.
     set_up ".[dev]" dev
-    .venv/bin/python -m tests.fuzz "$@"
+    .venv/bin/python -m benchmarks.fuzz "$@"
     ;;
 "sturdiness orders")
     # 300 random setups asked again with a better input, which must not cost more. Resumes where it was; half an hour, --setups for fewer.

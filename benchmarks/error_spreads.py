@@ -18,7 +18,7 @@ from inference_econ._types import Array
 from inference_econ.extras.servers import QUANTITIES, Servers, coverage, joined, validation
 from inference_econ.extras.servers.accuracy import deployment_key
 from inference_econ.extras.servers.fit import error_quantiles, held_by_run, without_misfits
-from inference_econ.extras.servers.validation.servers import servers
+from inference_econ.extras.servers.validation.servers import predict_files, read_files
 from inference_econ.inputs import LEVELS, catalog, likely_ends
 from inference_econ.inputs.engine import profiles
 
@@ -34,7 +34,7 @@ Engines = dict[str, list[list[Array]]]
 
 def main() -> None:
     """Print a line per group, and the variance."""
-    report, squares, alike = servers(list(validation.SERVERS)), [], []
+    report, squares, alike = predict_files(read_files(list(validation.SERVERS))), [], []
     for name in _SHOWN:
         for generation, engines in errors_by_run(report, name).items():
             everything = [group for groups in engines.values() for group in groups]

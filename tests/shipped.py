@@ -11,7 +11,7 @@ from inference_econ.extras.servers.validation import servers
 @cache
 def shipped_servers() -> Servers:
     """Return predictions under the assumptions of each row."""
-    return servers.servers(list(validation.SERVERS))
+    return servers.predict_files(servers.read_files(list(validation.SERVERS)))
 
 
 def some_shipped_servers() -> Servers:

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.compared_point import ComparedPoint
 from benchmarks.components import nccl
 from benchmarks.components.report import Compared, NumberedRow, preset
 from inference_econ import inputs
 from inference_econ.engine import Collective, Network, collective_seconds
-from inference_econ.extras.servers import ComparedPoint
 from inference_econ.extras.servers.measurements import UnusableRowError, hardware_name
 from inference_econ.formulas.collectives import Kind
 from inference_econ.formulas.experts import touched_fraction

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from benchmarks.compared_point import ComparedPoint
 from benchmarks.components.report import Compared, NumberedRow, preset
 from inference_econ.engine import Plans, Setup
 from inference_econ.errors import InferenceEconError
-from inference_econ.extras.servers import ComparedPoint
 from inference_econ.extras.servers.measurements import UnusableRowError, engine_name, hardware_name, model_name, served
 from inference_econ.inputs import Assumptions, Length, Precision, Requests, catalog
 from inference_econ.serving import Service, loaded, slots_of

@@ -9,10 +9,10 @@ from itertools import product
 
 import numpy as np
 
+from benchmarks.compared_point import ComparedPoint
 from benchmarks.components.report import Compared, NumberedRow, preset
 from inference_econ._types import Array
 from inference_econ.engine import Plans, Setup, Speculation, kv_bytes_per_sequence, memory, needed_memory
-from inference_econ.extras.servers import ComparedPoint
 from inference_econ.extras.servers.measurements import UnusableRowError, format_name, hardware_name, model_name, served
 from inference_econ.inputs import Assumptions, HardwareSpec, Precision, catalog, divided, units
 from inference_econ.inputs.units import integer

@@ -6,8 +6,9 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
+from benchmarks.compared_point import ComparedPoint
 from benchmarks.components.report import Report, accuracies_of, accuracy_of, parts_of
-from inference_econ.extras.servers import Accuracy, ComparedPoint
+from inference_econ.extras.servers import Accuracy
 from inference_econ.extras.servers.pages import servers
 from inference_econ.records.texts import digits
 from inference_econ.report.page import Table

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from benchmarks.compared_point import ComparedPoint
 from benchmarks.components.report import Compared, NumberedRow
 from inference_econ.answers.deployments.serving_frontier import frontier
 from inference_econ.answers.deployments.serving_options import Arrangement
 from inference_econ.engine import Setup, Space
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.extras.servers import ComparedPoint
 from inference_econ.extras.servers.measurements import UnusableRowError
 from inference_econ.inputs import Requests
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.compared_point import ComparedPoint
 from inference_econ.errors import InputError, UnitError
-from inference_econ.extras.servers import ComparedPoint
 from inference_econ.extras.servers.accuracy import Accuracy, accuracy, by_group
 from inference_econ.extras.servers.measurements import Cells, UnusableRowError
 from inference_econ.inputs import Assumptions, catalog, read_text, units

@@ -9,10 +9,10 @@ from itertools import product
 
 import numpy as np
 
+from benchmarks.compared_point import ComparedPoint
 from benchmarks.components.report import Compared, NumberedRow, preset
 from inference_econ.engine import Plans, Setup, Speculation, rounds
 from inference_econ.errors import InputError
-from inference_econ.extras.servers import ComparedPoint
 from inference_econ.extras.servers.measurements import UnusableRowError, chip_count, hardware_name, model_name, served
 from inference_econ.extras.servers.prediction.predict import head_weights
 from inference_econ.formulas import speculation as formulas

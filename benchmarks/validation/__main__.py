@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from benchmarks import parity_plots
 from benchmarks.validation import by_engine, costs, document
 from benchmarks.validation.bound import violations
 from inference_econ.extras.servers import validation
-from inference_econ.extras.servers.pages import parity_plots as agreement
 from inference_econ.extras.servers.validation import servers
 from inference_econ.records.files import write_text
 
@@ -25,7 +25,7 @@ def main(page: Path = PAGE) -> None:
     usual = servers.predict_files(files, levels=False)
     others = [servers.predict_files(files, name) for name in OTHERS]
     picture, folder = page.with_suffix(".png"), page.with_suffix("")
-    agreement.draw_panels(servers.panels(usual), picture)
+    parity_plots.draw_panels(parity_plots.panels(usual), picture)
     beyond = violations(usual.rows)
     write_text(page, document.document(usual, others, beyond, picture.name, "sh run.sh validate", costs.report()))
     folder.mkdir(exist_ok=True)

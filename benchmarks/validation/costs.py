@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.compared_point import ComparedPoint
 from benchmarks.components.report import Report
 from benchmarks.validation.bound import EXPLAINED
 from inference_econ._types import Array
@@ -19,7 +20,7 @@ from inference_econ.answers.deployments.serving_options import Arrangement, Cand
 from inference_econ.answers.slo import likely_ends
 from inference_econ.engine import Instances, Setup, layout_keys
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.extras.servers import ComparedPoint, measurements
+from inference_econ.extras.servers import measurements
 from inference_econ.extras.servers.accuracy import (
     calibration_behind,
     instance_chips,

@@ -11,6 +11,7 @@ from typing import Any
 from data.levels.left_out import error_spreads
 from data.levels.spreads import spreads_of
 from inference_econ._types import Array
+from inference_econ.engine import engine_releases
 from inference_econ.extras.servers.accuracy import is_poor
 from inference_econ.extras.servers.fit import log_ratios
 from inference_econ.extras.servers.levels import (
@@ -18,18 +19,24 @@ from inference_econ.extras.servers.levels import (
     Group,
     Levels,
     Observed,
+    Releases,
     Spreads,
     entries_of,
     level_of,
     levels_data,
+    misfit_of,
     newest_release,
     observed,
     pooled,
+    release_of,
 )
 from inference_econ.extras.servers.measurements import Measurement, Skipped, distinct
 from inference_econ.extras.servers.prediction.predict import predict
 from inference_econ.inputs import Assumptions, MeasuredLevels, Quantity, Unseen, catalog
 
+#: Minimum number of architectures for the correction of a release [1]. With one architecture, the effects of model and
+#: release cannot be separated.
+_ARCHITECTURES = 2
 #: Date of corrections that are not written to a file.
 UNDATED = "1970-01-01"
 
@@ -72,7 +79,7 @@ def fitted_levels(measured: Sequence[Measurement | Skipped], *, date: str) -> Fi
     date : str
         Date of the fit.
     """
-    rows = observed(usable(measured), as_fitted)
+    rows = observed(usable(measured), as_fitted, corrected_releases)
     spreads = spreads_of(rows)
     first = pooled(rows, spreads)
     rows = refined(rows, profiles_with(rows, first, spreads), [level_of(first, row) for row in rows])
@@ -80,6 +87,30 @@ def fitted_levels(measured: Sequence[Measurement | Skipped], *, date: str) -> Fi
     levels, errors = pooled(rows, spreads), error_spreads(rows, spreads)
     files = {group: file_of(group, rows, levels, spreads, errors.get(group, {}), date=date) for group in _groups(rows)}
     return Fitted(tuple(rows), spreads, files)
+
+
+def corrected_releases(rows: Sequence[Measurement]) -> Releases:
+    """Releases of each engine that have a correction.
+
+    A release has a correction if models of several architectures were measured with this release and with older
+    releases. With a single architecture, the effect could be an error of this architecture.
+    """
+    measured_with: dict[tuple[str, bool], dict[str, set[str]]] = {}
+    for row in rows:
+        for speculates in {False, row.speculates}:
+            if misfit_of(row) is None:
+                kind = catalog.model(row.model).architecture or row.model
+                of_engine = measured_with.setdefault((row.engine, speculates), {})
+                of_engine.setdefault(release_of(row), set()).add(kind)
+    since: dict[str, dict[bool, list[str]]] = {}
+    for (engine, speculates), of_release in measured_with.items():
+        older: set[str] = set()
+        several = since.setdefault(engine, {}).setdefault(speculates, [])
+        for one in engine_releases(engine):
+            found = of_release.get(one, set())
+            several += [one] if len(found & older) >= _ARCHITECTURES else []
+            older |= found
+    return since
 
 
 def refined(

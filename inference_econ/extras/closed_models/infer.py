@@ -431,7 +431,8 @@ def draw(priors: Priors, surfaces: Surfaces, wanted: Sequence[Manner], samples: 
         members, kind = np.flatnonzero(family == index), priors.families[name]
         where = [_between(kind.parameters, uniform[members, 1])]
         where += [_between(kind.experts, uniform[members, 2])] if kind.experts else []
-        sizes = (np.exp(Surface(_axes(kind), values).at(*where)) for values in counts(kind))
+        axes = tuple(np.log(nodes) for nodes in (kind.parameters, kind.experts) if nodes)
+        sizes = (np.exp(Surface(axes, values).at(*where)) for values in counts(kind))
         total[members], active[members] = sizes
         for column, manner in enumerate(wanted):
             spots = [np.repeat(coordinates[:, None], _PLACES, axis=1) for coordinates in where]
@@ -479,10 +480,6 @@ def _between(nodes: Sequence[float], uniform: Array) -> Array:
 def _normal(quantity: Lognormal, uniform: Array) -> Array:
     """Logarithms of a quantity at given quantiles [1]."""
     return np.asarray(quantity.mean_log + quantity.sigma * stats.norm.ppf(uniform))
-
-
-def _axes(family: PriorFamily) -> tuple[Array, ...]:
-    return (np.log(family.parameters), *([np.log(family.experts)] if family.experts else []))
 
 
 def _error(chip: str, quantity: Quantity, uniform: Array) -> Array:
@@ -594,11 +591,6 @@ def _waiting(priors: Priors, chip: str) -> Normal:
     spread = spread_of(chip, "ttft")
     wide = 0.0 if spread is None else (spread[LEVELS.index(0.9)] - spread[LEVELS.index(0.1)]) / _EIGHTY
     return Normal(0.0, math.hypot(math.log(priors.observed_ttft), wide))
-
-
-def over_manners(draws: Draws, likely: Array, offer: ObservedOffer) -> Array:
-    """Log likelihood of an offer, averaged over serving methods and frontier points; shape (N,) [1]."""
-    return np.asarray(special.logsumexp(likely, axis=(1, 2), b=manner_weights(draws, offer)))
 
 
 def manner_weights(draws: Draws, offer: ObservedOffer) -> Array:
@@ -876,7 +868,11 @@ def posterior(draws: Draws, offers: Sequence[ObservedOffer], truth: ModelSpec | 
     """
     for offer in offers:
         check_reach(draws, offer)
-    alone = [over_manners(draws, log_likelihood(draws, offer), offer) for offer in offers]
+    # Log likelihood of each offer, averaged over serving methods and frontier points; shape (N,) [1].
+    alone = [
+        np.asarray(special.logsumexp(log_likelihood(draws, offer), axis=(1, 2), b=manner_weights(draws, offer)))
+        for offer in offers
+    ]
     logs = np.stack([_with_strays(likelihood, draws.priors.stray) for likelihood in alone])
     weights = special.softmax(logs.sum(axis=0) / (1.0 + (len(offers) - 1) * draws.priors.alike))
     strays = tuple(float(weights @ _stray(likelihood, draws.priors.stray)) for likelihood in alone)
@@ -1044,11 +1040,6 @@ def price_by_speed(inferred: Inferred) -> PriceBySpeed:
     quantiles = np.array([interval(price[place == index], weight[place == index]) for index in filled])
     middles = np.exp((edges[:-1] + edges[1:]) / 2.0)[np.array(filled) - 1]
     return PriceBySpeed(middles, *quantiles.T)
-
-
-def blended_price(offer: ObservedOffer, priors: Priors) -> float:
-    """Mean price of input and output tokens for the requests of the priors [USD per 1e6 tokens]."""
-    return revenue(offer, priors) * 1e6 / (priors.isl + priors.osl)
 
 
 #: Default and largest number of drawn models [1].

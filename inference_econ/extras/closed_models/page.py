@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from inference_econ.extras.closed_models import CredibleInterval, Inferred
-from inference_econ.extras.closed_models.infer import blended_price, density, interval, manners, price_by_speed
+from inference_econ.extras.closed_models.infer import density, interval, manners, price_by_speed, revenue
 from inference_econ.records.texts import amount
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Band, Plot, PlotSeries
@@ -154,8 +154,9 @@ def inferred_charts(inferred: Inferred) -> tuple[Plot, ...]:
     marks = {} if truth is None else {"truth": truth.active_parameters / _BILLION}
     lines = (PlotSeries("before", billions, sizes.before.tolist()), PlotSeries("after", billions, sizes.after.tolist()))
     first = Plot("Active parameters", "active parameters (10^9)", "probability of a factor of two", lines, "x", marks)
+    tokens = inferred.priors.isl + inferred.priors.osl
     seen = [
-        (offer.tokens_per_second, blended_price(offer, inferred.priors))
+        (offer.tokens_per_second, 1e6 * revenue(offer, inferred.priors) / tokens)
         for offer in inferred.offers
         if offer.priced and offer.tokens_per_second is not None
     ]

@@ -541,20 +541,18 @@ def claims(name: str | None = None, *, progress: Progress | None = None) -> Ledg
     names.sort(key=lambda scenario_name: (scenario_name != "seeds/claims_study", scenario_name))
     shipped = {scenario_name: catalog.scenario(scenario_name) for scenario_name in names}
     if name is None:
-        return _together(list(shipped.values()), progress)
+        return answered(list(shipped.values()), progress=progress)
     for scenario in shipped.values():
-        named = [claim for claim in _ask(scenario).claims if claim.id == name]
-        if named:
-            return answered(scenario, named, progress=progress)
-    return answered(_named(name, shipped), progress=progress)
+        if any(claim.id == name for claim in _ask(scenario).claims):
+            return answered([scenario], name, progress=progress)
+    return answered([_named(name, shipped)], progress=progress)
 
 
-def answered(scenario: Scenario, some: Sequence[Claim] | None = None, *, progress: Progress | None = None) -> Ledger:
-    """Compare all or some claims of a scenario with predictions; see :func:`claims`."""
-    ask = _ask(scenario)
-    chosen = ask.claims if some is None else some
+def answered(scenarios: Sequence[Scenario], name: str | None = None, *, progress: Progress | None = None) -> Ledger:
+    """Compare all claims of scenarios, or the claim with an id, with predictions; see :func:`claims`."""
+    chosen = [(ask, claim) for ask in map(_ask, scenarios) for claim in ask.claims if name in (None, claim.id)]
     findings = []
-    for index, claim in enumerate(chosen):
+    for index, (ask, claim) in enumerate(chosen):
         if progress is not None:
             progress(index / len(chosen), claim.id)
         ours: dict[Basis, float] = {}
@@ -567,24 +565,8 @@ def answered(scenario: Scenario, some: Sequence[Claim] | None = None, *, progres
             except InputError as error:
                 raise InputError(f"claim {claim.id}, under {basis!r}: {error}") from error
         findings.append(Finding(ask.seed, claim, ours, missing))
-    return Ledger(tuple(findings), tuple(spec_sources("scenario", scenario)))
-
-
-def _together(scenarios: Sequence[Scenario], progress: Progress | None) -> Ledger:
-    """Compare the claims of several scenarios, and join the results."""
-    total, done = sum(len(_ask(scenario).claims) for scenario in scenarios), 0
-    findings: list[Finding] = []
-    sources: list[UsedSource] = []
-
-    def tell(share: float, claim: str) -> None:
-        if progress is not None:
-            progress((done + share * count) / total, claim)
-
-    for scenario in scenarios:
-        count = len(_ask(scenario).claims)
-        part = answered(scenario, progress=tell)
-        findings, sources, done = [*findings, *part.findings], [*sources, *part.sources], done + count
-    return Ledger(tuple(findings), tuple(dict.fromkeys(sources)))
+    sources = dict.fromkeys(source for scenario in scenarios for source in spec_sources("scenario", scenario))
+    return Ledger(tuple(findings), tuple(sources))
 
 
 def _named(name: str, shipped: Mapping[str, Scenario]) -> Scenario:
@@ -621,4 +603,4 @@ def _ask(scenario: Scenario) -> ClaimsAsk:
 def answer_claims(run: ScenarioRun, ask: ClaimsAsk) -> Result:
     """Run a scenario of this kind."""
     del ask  # The scenario of the run contains the ask too.
-    return run.result(study=answered(run.scenario, progress=run.progress))
+    return run.result(study=answered([run.scenario], progress=run.progress))

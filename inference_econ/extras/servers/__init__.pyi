@@ -34,13 +34,11 @@ from .run_check import hold as hold
 from .run_check import suspects as suspects
 from .validation.servers import BY_HARDWARE as BY_HARDWARE
 from .validation.servers import QUANTITIES as QUANTITIES
-from .validation.servers import ComparedPoint as ComparedPoint
 from .validation.servers import InputRow as InputRow
 from .validation.servers import Quantity as Quantity
 from .validation.servers import Servers as Servers
 from .validation.servers import check_groups as check_groups
 from .validation.servers import inside as inside
 from .validation.servers import overall as overall
-from .validation.servers import panels as panels
 from .validation.servers import runs_of as runs_of
 from .validation.servers import scores as scores

@@ -38,7 +38,7 @@ def _sources(arguments: Sequence[str]) -> list[str]:
 
 
 #: Options that are allowed when a run is compared with a deployment.
-_HELD = ("datasets", "against", "choice", "form", "as_json", "as_csv", "output", "quiet", "why", "plot")
+_HELD = ("datasets", "against", "choice", "form", "as_json", "as_csv", "output", "quiet", "why")
 _LISTED = "\n".join(f"  {name}: {description}" for name, description in validation.SERVERS.items())
 _HELP = f"""Compare predictions with measurements, and report errors and coverage.
 

@@ -29,9 +29,6 @@ from inference_econ.inputs.engine import profiles
 QUANTITIES: tuple[inputs.Quantity, inputs.Quantity] = ("tpot", "ttft")
 #: Corrections that all models share: for speculation, to which no profile is fitted, and for engine releases.
 SHARED = ("speculation", "release")
-#: Minimum number of architectures for the correction of a release [1]. With one architecture, the effects of model and
-#: release cannot be separated.
-_ARCHITECTURES = 2
 #: Step of finite differences: change of a log correction [1].
 _TRIED = 0.05
 #: Largest absolute log correction that a file can store [1].
@@ -144,7 +141,7 @@ def shared_of(group: Group, row: Measurement, since: Mapping[bool, Sequence[str]
         Releases of the engine that have a correction, for all servers and for servers with speculation.
     """
     engine, known = Group(group.engine, ""), engine_releases(group.engine)
-    last = known.index(_release(row)) if _release(row) in known else -1
+    last = known.index(release_of(row)) if release_of(row) in known else -1
     names: list[Name] = []
     if misfit_of(row) is None:
         passed = [("release", one) for one in since.get(False, ()) if known.index(one) <= last]
@@ -166,7 +163,7 @@ def misfit_of(row: Measurement) -> inputs.Misfit | None:
     )
 
 
-def _release(row: Measurement) -> str:
+def release_of(row: Measurement) -> str:
     """Newest release with known facts that is not newer than the measured engine version; empty if unknown."""
     facts = facts_of(row)
     return "" if facts is None else facts.version
@@ -178,38 +175,14 @@ def newest_release(engine: str, rows: Iterable[Measurement], known: str = "") ->
     Nightly builds without a date are ignored.
     """
     dated = (row for row in rows if row.engine == engine and (row.days or is_number(version_told(row))))
-    measured = {known, *map(_release, dated)}
+    measured = {known, *map(release_of, dated)}
     return next((one for one in reversed(engine_releases(engine)) if one in measured), "")
-
-
-def corrected_releases(rows: Sequence[Measurement]) -> Releases:
-    """Releases of each engine that have a correction.
-
-    A release has a correction if models of several architectures were measured with this release and with older
-    releases. With a single architecture, the effect could be an error of this architecture.
-    """
-    measured_with: dict[tuple[str, bool], dict[str, set[str]]] = {}
-    for row in rows:
-        for speculates in {False, row.speculates}:
-            if misfit_of(row) is None:
-                kind = inputs.catalog.model(row.model).architecture or row.model
-                of_engine = measured_with.setdefault((row.engine, speculates), {})
-                of_engine.setdefault(_release(row), set()).add(kind)
-    since: dict[str, dict[bool, list[str]]] = {}
-    for (engine, speculates), of_release in measured_with.items():
-        older: set[str] = set()
-        several = since.setdefault(engine, {}).setdefault(speculates, [])
-        for one in engine_releases(engine):
-            found = of_release.get(one, set())
-            several += [one] if len(found & older) >= _ARCHITECTURES else []
-            older |= found
-    return since
 
 
 def observed(
     rows: Sequence[Measurement],
     assumptions: Callable[[Group], inputs.Assumptions],
-    releases: Releases | None = None,
+    releases: Callable[[Sequence[Measurement]], Releases],
 ) -> list[Observed]:
     """Pair measurements with their predictions, for groups that have a profile.
 
@@ -219,8 +192,8 @@ def observed(
         Measurements. Measurements without a profile or a recorded layout are ignored.
     assumptions : callable
         Function that returns the profile of a group, without corrections.
-    releases : Releases, optional
-        Releases that have a correction; by default the releases of :func:`corrected_releases`.
+    releases : callable
+        Function that returns the releases that have a correction, for measurements with a prediction.
 
     Notes
     -----
@@ -254,8 +227,7 @@ def observed(
     ratios = log_ratios(plain, QUANTITIES)
     slopes = np.nan_to_num(np.stack([(log_ratios(level, QUANTITIES) - ratios) / _TRIED for level in moved], axis=-1))
     known = [np.isfinite(ratio).any() and not one.assumed for ratio, one in zip(ratios, plain, strict=True)]
-    counted = [row for (row, _), is_known in zip(usable, known, strict=True) if is_known]
-    since = corrected_releases(counted) if releases is None else releases
+    since = releases([row for (row, _), is_known in zip(usable, known, strict=True) if is_known])
     return [
         Observed(
             row,
@@ -600,9 +572,9 @@ def own_profile(rows: Sequence[Measurement], *, date: str) -> OwnProfile:
     shipped, today = inputs.catalog.assumptions(group.profile), inputs.catalog.engine(group.engine).at().version
     # A measurement without an engine version gets the version that predictions use.
     dated = [row if row.engine_version or row.ran else replace(row, engine_version=today) for row in rows]
-    alone = inputs.catalog.as_fitted(group.profile)
     assert shipped.levels is not None
-    seen = observed(dated, lambda _: alone, known_releases(shipped.levels))
+    alone, known = inputs.catalog.as_fitted(group.profile), known_releases(shipped.levels)
+    seen = observed(dated, lambda _: alone, lambda _: known)
     if not seen:
         raise InputError("no row has a TPOT or a TTFT that can be predicted; see inference-econ validate")
     levels = own_levels(shipped.levels, group, seen, date=date)

@@ -131,7 +131,11 @@ class Combinations:
     def part(self, index: int) -> list[Combination]:
         """Combinations of a part, without excluded combinations."""
         named = ((number, self._labels(number)) for number in self.numbers(index))
-        return [self._combination(number, labels) for number, labels in named if not self._is_left_out(labels)]
+        return [
+            self._combination(number, labels)
+            for number, labels in named
+            if not any(all(labels[name] in values for name, values in entry.items()) for entry in self._left_out)
+        ]
 
     def _labels(self, number: int) -> dict[str, str]:
         """Labels of a combination."""
@@ -148,9 +152,6 @@ class Combinations:
     @cached_property
     def _left_out(self) -> list[dict[str, list[str]]]:
         return [{name: written(values) for name, values in entry.items()} for entry in self.ask.leave_out]
-
-    def _is_left_out(self, labels: Mapping[str, str]) -> bool:
-        return any(all(labels[name] in values for name, values in entry.items()) for entry in self._left_out)
 
     def _combination(self, number: int, labels: dict[str, str]) -> Combination:
         settings = self._common

@@ -269,10 +269,6 @@ class SampledSeries:
         """
         self._errors(np.full((1, max(self.inputs, default=0) + 1), 0.5))
 
-    def cost_now(self, speeds: Array) -> Array:
-        """Cost at given speeds without uncertainty [USD per 1e6 output tokens]; infinite if a speed is not reached."""
-        return self.present.dollars_per_accelerator_hour * cost_at(self.present, speeds)
-
     @property
     def costly(self) -> list[int]:
         """Design columns of the inputs that require a new frontier for each sample."""
@@ -678,7 +674,9 @@ class Uncertainty(Study):
     @cached_property
     def present(self) -> Array:
         """Nominal costs, shape (s, series); infinite if a speed is not reached."""
-        return np.stack([series.cost_now(self.speeds) for series in self.series], axis=-1)
+        fronts = [series.present for series in self.series]
+        costs = [front.dollars_per_accelerator_hour * cost_at(front, self.speeds) for front in fronts]
+        return np.stack(costs, axis=-1)
 
     def chance(self, index: int, at: int) -> decisions.Estimate:
         """Probability that a series is the cheapest at one of the speeds."""
@@ -801,7 +799,9 @@ def answer(scenario: Scenario, ask: UncertaintyAsk, *, progress: Progress | None
     speed, shown, speeds = _speeds(ask, series)
     needed = sum(sampled.needed(samples) for sampled in series)
     rows = samples * (len(every) + 2)
-    _check_work(samples, needed, min(times, default=0.0), rows * speeds.size * len(series))
+    work = f"{needed:,} frontiers of {samples:,} samples" if needed else f"{samples:,} samples"
+    size = _COPIES * _NUMBER * rows * speeds.size * len(series)
+    _work.check(work, seconds=min(times, default=0.0) * needed, size=size, smaller="samples")
     plan = design(len(every), samples, ask.seed)
     done = 0
 
@@ -929,12 +929,6 @@ def _speeds(ask: UncertaintyAsk, series: Sequence[SampledSeries]) -> tuple[float
     shown = tuple(sorted({*common, speed}))
     ends = min(float(speeds[0]) for speeds in present), _FASTER * max(float(speeds[-1]) for speeds in present)
     return speed, shown, np.unique([*np.linspace(*ends, _STEPS), *shown])
-
-
-def _check_work(samples: int, frontiers: int, seconds: float, costs: int) -> None:
-    """Reject designs that take too long or too much memory; ``seconds`` is the time per frontier."""
-    work = f"{frontiers:,} frontiers of {samples:,} samples" if frontiers else f"{samples:,} samples"
-    _work.check(work, seconds=seconds * frontiers, size=_COPIES * _NUMBER * costs, smaller="samples")
 
 
 def answer_scenario(run: ScenarioRun, ask: UncertaintyAsk) -> Result:

@@ -129,7 +129,12 @@ def section(question: Asked) -> Section:
     page = question.page
     told, start = summary(page), page.start()
     answer = told.conclusion
-    tables = [_without(table, "".join(answer)) for table in page.tables()]
+    conclusion = "".join(answer)
+    tables = [
+        # The conclusion is not repeated as a note.
+        replace(table, notes=tuple(note for note in table.notes if note != conclusion))
+        for table in page.tables()
+    ]
     # These lines are those that `--why` prints.
     lines: list[str] = []
     for block in page.blocks():
@@ -182,11 +187,6 @@ def script(start: Start, to: str | None = None) -> str:
         return launch.start_script(start, to)
     except InputError as error:
         return f"# No command line: {error}\n"
-
-
-def _without(table: Table, answer: str) -> Table:
-    """Remove from a table the note that repeats the conclusion of the page."""
-    return replace(table, notes=tuple(note for note in table.notes if note != answer))
 
 
 def _picture(name: str, chart: Any) -> PictureSection:
@@ -267,6 +267,8 @@ def document_text(sections: Sequence[Section], again: str = "") -> str:
     again : str
         Command line that reproduces the report.
     """
+    from markupsafe import Markup
+
     drawn = any(section.pictures for section in sections)
     return (
         _templates()
@@ -278,7 +280,8 @@ def document_text(sections: Sequence[Section], again: str = "") -> str:
             date=dt.datetime.now(tz=dt.UTC).date().isoformat(),
             style=_inside("report.css"),
             script=_inside("report.js"),
-            charts=_library() if drawn else None,
+            # End tags in strings of the script are escaped.
+            charts=Markup(charts.javascript().replace("</script", "<\\/script")) if drawn else None,
             themes={"light": charts.config(), "dark": charts.config(dark=True)} if drawn else {},
         )
     )
@@ -301,13 +304,6 @@ def _inside(name: str) -> Markup:
     from markupsafe import Markup
 
     return Markup((resources.files(_HERE) / "templates" / name).read_text(encoding="utf-8"))
-
-
-def _library() -> Markup:
-    """Script that draws charts; end tags in its strings are escaped."""
-    from markupsafe import Markup
-
-    return Markup(charts.javascript().replace("</script", "<\\/script"))
 
 
 def _inline_json(value: object) -> Markup:

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks import components
+from benchmarks.compared_point import ComparedPoint
 from benchmarks.components import DATASETS
 from benchmarks.components.report import Report
 from inference_econ.errors import InputError
-from inference_econ.extras.servers import ComparedPoint, accuracy
+from inference_econ.extras.servers import accuracy
 from inference_econ.inputs import catalog
 from tests.reading import tables, write_csv
 

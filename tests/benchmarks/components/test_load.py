@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.compared_point import ComparedPoint
 from benchmarks.components import validate
 from benchmarks.components.report import Report
 from inference_econ.errors import InputError
-from inference_econ.extras.servers import ComparedPoint
 from inference_econ.inputs import catalog
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks import components
+from benchmarks.compared_point import ComparedPoint
 from benchmarks.components import DATASETS
 from inference_econ.engine import memory
 from inference_econ.errors import InputError
-from inference_econ.extras.servers import ComparedPoint
 from inference_econ.inputs import Precision, catalog
 from tests.reading import tables, write_csv
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import components
+from benchmarks.compared_point import ComparedPoint
 from inference_econ.errors import InputError
-from inference_econ.extras.servers import ComparedPoint
 from inference_econ.inputs import catalog
 from tests.reading import csv_rows, write_csv
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import components
+from benchmarks.compared_point import ComparedPoint
 from benchmarks.components.report import Report
-from inference_econ.extras.servers import ComparedPoint
 from inference_econ.inputs import catalog
 from tests.reading import csv_rows, write_csv
 

@@ -283,7 +283,7 @@ def test_multiplied_projections_need_compressed_queries(tmp_path: Path) -> None:
     basis = BasisSpec(settings=Settings(model=str(path), hardware="h200_sxm", context=1024))
     reading = {"kind": "attention", "read": "layer_seconds", "implementation": "absorbed_multiplied"}
     with pytest.raises(InputError, match="needs a model that compresses its queries"):
-        answered(_scenario(reading, basis=basis))
+        answered([_scenario(reading, basis=basis)])
 
 
 def test_four_processes_halve_the_time_where_the_rule_picks_two() -> None:
@@ -333,7 +333,7 @@ def test_chains_say_what_they_need() -> None:
     with pytest.raises(SpecError, match="the rule chooses from 3 numbers of processes, got 1"):
         _scenario({**CHAIN, "read": "largest_loss"})
     with pytest.raises(InputError, match="claim one, under 'today': a chain needs a model"):
-        answered(_scenario(CHAIN, basis=BasisSpec()))
+        answered([_scenario(CHAIN, basis=BasisSpec())])
 
 
 @pytest.mark.rows
@@ -345,16 +345,16 @@ def test_published_numbers_are_one_or_bounds(published: Mapping[str, str], messa
 @pytest.mark.rows
 def test_numbers_that_are_not_there(reading: Mapping[str, object], message: str) -> None:
     with pytest.raises(InputError, match=f"claim one, under 'today': {message}"):
-        answered(_scenario(reading))
+        answered([_scenario(reading)])
 
 
 def test_what_fits_nowhere_is_no_number_and_no_error() -> None:
     reading = {"kind": "step", "read": "seconds", "settings": {"model": "llama_3_405b"}}
-    (finding,) = answered(_scenario(reading)).findings
+    (finding,) = answered([_scenario(reading)]).findings
     assert finding.ours == {}
     assert finding.verdict == "does not hold"
     assert "405B" in finding.missing["today"]
-    (table,) = ClaimsPage(answered(_scenario(reading))).tables()
+    (table,) = ClaimsPage(answered([_scenario(reading)])).tables()
     assert table.rows[0] == ("one", "1", "-", "nothing fits", "does not hold")
     assert "Under today: " in table.why[0]
 
@@ -376,4 +376,4 @@ def test_a_scenario_of_claims_is_run_like_others() -> None:
 
 def test_services_can_be_claimed_of() -> None:
     reading = {"kind": "frontier", "read": "cost", "at": "cheapest", "settings": {"isl": 100, "osl": 100}}
-    assert answered(_scenario(reading)).findings[0].ours["today"] > 0
+    assert answered([_scenario(reading)]).findings[0].ours["today"] > 0

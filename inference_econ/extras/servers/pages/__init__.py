@@ -1,1 +1,1 @@
-"""Pages on measured servers: validation, calibration, comparison of runs, parity plots."""
+"""Pages on measured servers: validation, calibration, comparison of runs."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from inference_econ.engine import formats
 from inference_econ.extras import servers
-from inference_econ.extras.servers import panels
 from inference_econ.extras.servers.validation import servers as measured_servers
 from inference_econ.extras.servers.validation.servers import NOTES, Validated
 from inference_econ.inputs import catalog, number, percent
@@ -318,17 +317,3 @@ class ValidationPage(AnswerPage[Validated]):
     def summary(self) -> Sequence[Block]:
         """Tables and notes, which a terminal shows while rows are written to a file."""
         return self.blocks()
-
-    def draw(self, path: str) -> None:
-        """Draw predicted against measured values."""
-        from inference_econ.extras.servers.pages import parity_plots
-
-        several = len(self.answer.servers) > 1
-        parity_plots.draw_panels(
-            [
-                (f"{title}: {report.assumptions}" if several else title, points)
-                for report in self.answer.servers
-                for title, points in panels(report, self.keys[0] if self.keys else "dataset")
-            ],
-            path,
-        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 import os
 import statistics
 from collections import Counter
@@ -221,48 +220,6 @@ class InputRow:
         return [reason.text for reason in self.unlike]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedPoint:
-    """Measurement with one prediction.
-
-    Attributes
-    ----------
-    id : str
-        Name of the row.
-    series : str
-        Series of a plot to which the row belongs.
-    subject : str
-        Measured system, such as model and chip.
-    assumptions : str
-        Assumptions of the prediction.
-    unit : str
-        Unit of both values.
-    measured, predicted : float or None
-        Values; None if missing. ``note`` then has the reason.
-    fitted : bool
-        True if constants of the prediction were fitted to this row.
-    note : str
-        Reason for a missing prediction, or for a difference.
-    """
-
-    id: str
-    series: str
-    subject: str
-    assumptions: str
-    unit: str
-    measured: float | None = None
-    predicted: float | None = None
-    fitted: bool = False
-    note: str = ""
-
-    @property
-    def log_error(self) -> float | None:
-        """ln(predicted / measured); None if either value is missing [1]."""
-        if self.measured is None or self.predicted is None:
-            return None
-        return math.log(self.predicted / self.measured)
-
-
 @dataclass(frozen=True, slots=True)
 class Coverage:
     """Number of rows by state [1]."""
@@ -362,38 +319,21 @@ GROUPS: dict[str, Callable[[Measurement], str]] = {
 }
 
 
-def servers(
-    sources: Sequence[str | Path],
-    assumptions: str | None = None,
-    *,
-    server: MeasuredServer | None = None,
-) -> Servers:
-    """Predict every row of files of measured servers.
+def read_files(sources: Sequence[str | Path], server: MeasuredServer | None = None) -> tuple[File, ...]:
+    """Read every row of files.
 
     Parameters
     ----------
     sources : sequence of str or path
         Names of :data:`inference_econ.extras.servers.measurements.SHIPPED`, or paths of similar files.
-    assumptions : str, optional
-        Preset by name or path; by default the profile for each row.
     server : MeasuredServer, optional
         Facts about the server that results of load generators lack.
-
-    Returns
-    -------
-    Servers
-        All rows, with or without a prediction.
 
     Raises
     ------
     InputError
         If a file is invalid, or a name is unknown.
     """
-    return predict_files(read_files(sources, server), assumptions)
-
-
-def read_files(sources: Sequence[str | Path], server: MeasuredServer | None = None) -> tuple[File, ...]:
-    """Read every row of files; see :func:`servers`."""
     files = []
     for source in sources:
         path = catalog.server_files()[str(source)] if str(source) in measurements.SHIPPED else Path(source)
@@ -401,19 +341,17 @@ def read_files(sources: Sequence[str | Path], server: MeasuredServer | None = No
         if path.suffix.lower() in RESULT_ENDINGS:
             files.append(File("ms", (None,) * len(rows), rows))
             continue
-        kind, cells = measurements.cells(path)
-        measured = kind == "measurements"
+        _, cells = measurements.cells(path)
         published = [(cell.get("value", ""), cell.get("unit", "")) for cell in cells]
-        is_number = [kind == "points" or (measured and bool(value)) for value, _ in published]
-        units = {unit for (_, unit), single in zip(published, is_number, strict=True) if not single}
-        seconds = kind == "InferenceMAX runs" or (measured and bool(units) and units <= {"", "s"})
-        numbers = (cell if single else None for cell, single in zip(published, is_number, strict=True))
+        units = {unit for value, unit in published if not value}
+        seconds = bool(units) and units <= {"", "s"}
+        numbers = (cell if cell[0] else None for cell in published)
         files.append(File("s" if seconds else "ms", tuple(numbers), rows))
     return tuple(files)
 
 
 def predict_files(files: Sequence[File], assumptions: str | None = None, *, levels: bool = True) -> Servers:
-    """Predict rows; see :func:`servers`.
+    """Predict every row of files, under a preset by name or path, or else the profile for each row.
 
     Without ``levels``, measured corrections are not applied.
     """
@@ -526,27 +464,6 @@ def runs_of(rows: Iterable[InputRow]) -> tuple[int, ...]:
     """Number of rows of each deployment and engine version [1]."""
     measured = (row.measurement for row in rows if row.measurement is not None)
     return tuple(Counter((deployment_key(row), row.engine_version) for row in measured).values())
-
-
-def panels(report: Servers, by: str = "dataset") -> list[tuple[str, list[ComparedPoint]]]:
-    """Points for parity plots: one list per measured quantity. The value of the key ``by`` is the series of a point."""
-    check_groups([by])
-    pictures = []
-    for quantity in QUANTITIES:
-        unit = "tokens/s" if quantity.field.endswith("per_accelerator") else "s"
-        points = [
-            ComparedPoint(
-                id=row.id, series=GROUPS[by](server), subject=server.model, assumptions=report.assumptions,
-                unit=unit, measured=measured, predicted=predicted,
-            )
-            for row in report.counted()
-            if (server := row.measurement) is not None
-            and (measured := row.measured(quantity))
-            and (predicted := row.predicted(quantity))
-        ]  # fmt: skip
-        if points:
-            pictures.append((quantity.title, points))
-    return pictures
 
 
 def check_groups(by: Iterable[str]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from data.levels.fitted import shared_data
+from data.levels.fitted import corrected_releases, shared_data
 from inference_econ._types import Array
 from inference_econ.extras.servers import levels as pooling
 from inference_econ.inputs import MeasuredLevels
@@ -103,7 +103,7 @@ def test_a_release_has_a_correction_if_several_architectures_were_measured_with_
     """With one architecture, it and the release are confounded. The first release is the reference."""
 
     def released(*rows: tuple[str, str]) -> object:
-        return pooling.corrected_releases([measurement(model=model, engine_version=version) for model, version in rows])
+        return corrected_releases([measurement(model=model, engine_version=version) for model, version in rows])
 
     first = [("llama_3_70b", "0.12.0"), ("qwen3_32b", "0.12.0")]
     assert released(*first, ("gpt_oss_120b", "0.18.0"), ("qwen3_32b", "0.18.0")) == {"vllm": {False: []}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import pytest
 from benchmarks import error_spreads
 from benchmarks.validation import bound, document, held_out
 from data.measurements.__main__ import TABLES
+from data.measurements.__main__ import table as converted
 from inference_econ.errors import InputError
 from inference_econ.extras.servers import CONSTANTS, QUANTITIES, InputRow, Servers, coverage, measurements, validation
 from inference_econ.extras.servers.fit import error_quantiles, joined
@@ -31,30 +32,43 @@ from tests.shipped import shipped_servers
 pytestmark = pytest.mark.long
 
 TPOT, IDLE, LOADED = QUANTITIES[:3]
-SERVING = (
-    "id,backend,backend_version,model_path,system,precision,mode,isl,osl,silicon_ttft_ms,silicon_tpot_ms,"
-    "silicon_concurrency,batch_size,tp_size,pp_size,attention_dp_size,moe_tp_size,moe_ep_size"
-)
-GOOD = "{id},vllm,0.12,meta-llama/Llama-3.1-8B,h100_sxm,fp8,agg,1000,200,{ttft},{tpot},{c},{c},1,1,1,1,1"
-POINTS = (
-    "id,model,hardware,n_gpus,tp,pp,ep,dp,weight_dtype,kv_dtype,isl,osl,batch_or_concurrency,batch_kind,metric,value,unit,"
-    "spec_decode,engine,source_id,quality,notes,tier"
-)
-POINT = (
-    "{id},Llama-3.1-8B,H100 SXM,1,1,1,,,fp8,,1000,200,{c},closed_loop_concurrency,{metric},{value},{unit},none,"
-    "vLLM,x,A,,core"
-)
+RUN = {
+    "backend": "vllm", "backend_version": "0.12", "model_path": "meta-llama/Llama-3.1-8B", "system": "h100_sxm",
+    "precision": "fp8", "mode": "agg", "isl": 1000, "osl": 200,
+    **dict.fromkeys(("tp_size", "pp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size"), 1),
+}  # fmt: skip
+POINT = {
+    "id": "p", "model": "Llama-3.1-8B", "hardware": "H100 SXM", "n_gpus": 1, "tp": 1, "weight_dtype": "fp8",
+    "isl": 1000, "osl": 200, "batch_or_concurrency": 4, "batch_kind": "closed_loop_concurrency",
+    "spec_decode": "none", "engine": "vLLM", "source_id": "x", "quality": "A", "tier": "core",
+}  # fmt: skip
 
 
-def _serving(path: Path, *rows: dict[str, object]) -> Path:
-    lines = [GOOD.format(**{"id": f"r{n}", "ttft": 50, "tpot": 8, "c": 4, **row}) for n, row in enumerate(rows, 1)]
-    path.write_text("\n".join([SERVING, *lines]) + "\n", encoding="utf-8")
+def _converted(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
+    """Write rows of a published table, and convert them to the columns of a measurement."""
+    path.write_text(converted(write_csv(path, rows)), encoding="utf-8")
     return path
 
 
+def _serving(path: Path, *rows: dict[str, object], **changes: object) -> Path:
+    runs = [{"id": f"r{n}", "ttft": 50, "tpot": 8, "c": 4, **row} for n, row in enumerate(rows, 1)]
+    names = {"ttft": "silicon_ttft_ms", "tpot": "silicon_tpot_ms", "c": "silicon_concurrency"}
+    return _converted(
+        path,
+        [
+            RUN | changes | {names.get(name, name): value for name, value in run.items()} | {"batch_size": run["c"]}
+            for run in runs
+        ],
+    )
+
+
 def _first(name: str, rows: int, path: Path, keep: Callable[[dict[str, str]], bool] = lambda _: True) -> Path:
-    """Return the first rows of a published table that are selected."""
-    return write_csv(path, [row for row in csv_rows(TABLES[name].read_text(encoding="utf-8")) if keep(row)][:rows])
+    """Return the first rows of a published table that are selected, converted."""
+    return _converted(path, [row for row in csv_rows(TABLES[name].read_text(encoding="utf-8")) if keep(row)][:rows])
+
+
+def _report(*paths: Path, assumptions: str | None = None) -> Servers:
+    return servers.predict_files(servers.read_files(paths), assumptions)
 
 
 def _lines(report: Servers) -> list[dict[str, str]]:
@@ -146,7 +160,7 @@ def test_what_beats_the_bound_is_known_and_explained() -> None:
 def test_repeats_are_predicted_but_do_not_count_and_what_may_speculate_is_not_predicted(tmp_path: Path) -> None:
     quick: dict[str, object] = {"id": "quick", "tpot": 4, "ttft": 49}
     path = _serving(tmp_path / "mine.csv", {}, {"id": "again"}, quick, {"id": "odd", "c": "?"})
-    report = servers.servers([path])
+    report = _report(path)
     assert report.coverage() == Coverage(
         read=4, mapped=3, repeats=1, speculative=1, spoilt=0, plain=1, predicted=1, assumed=0
     )
@@ -178,7 +192,7 @@ def test_spoilt_runs_are_predicted_but_do_not_count(tmp_path: Path) -> None:
     lines = [line.format(id="good", tpot=0.004), line.format(id="slow", tpot=0.008)]
     path = tmp_path / "mine.csv"
     path.write_text("\n".join([head, *lines]) + "\n", encoding="utf-8")
-    report = servers.servers([path])
+    report = _report(path)
     assert report.coverage().spoilt == 1
     assert [row.id for row in report.counted()] == ["good"]
     assert report.rows[1].apart == "spoilt run: 2.0 times as slow as good, a run of the same configuration"
@@ -188,7 +202,7 @@ def test_spoilt_runs_are_predicted_but_do_not_count(tmp_path: Path) -> None:
 
 
 def test_ttft_without_load_is_apart_from_ttft_under_load(tmp_path: Path) -> None:
-    report = servers.servers([_serving(tmp_path / "mine.csv", {"c": 1}, {"c": 2})])
+    report = _report(_serving(tmp_path / "mine.csv", {"c": 1}, {"c": 2}))
     alone, busy = report.rows
     assert (alone.idle, busy.idle) == (True, False)
     assert (alone.measured(IDLE), alone.measured(LOADED)) == (0.05, None)
@@ -201,7 +215,7 @@ def test_ttft_without_load_is_apart_from_ttft_under_load(tmp_path: Path) -> None
 
 def test_static_batches_are_apart_from_servers(tmp_path: Path) -> None:
     path = _first("decode_points", 1, tmp_path / "decode_points.csv", lambda row: row["batch_kind"] == "static_batch")
-    (row,) = servers.servers([path]).counted()
+    (row,) = _report(path).counted()
     assert row.measurement is not None
     assert row.measurement.load == "batch"
     of_batches = next(quantity for quantity in QUANTITIES if quantity.name == "tpot_of_batches")
@@ -230,11 +244,11 @@ def test_groups() -> None:
 
 def test_assumptions_by_name_or_by_hardware(tmp_path: Path) -> None:
     path = _serving(tmp_path / "mine.csv", {})
-    usual, ideal = servers.servers([path]), servers.servers([path], "ideal")
+    usual, ideal = _report(path), _report(path, assumptions="ideal")
     assert (usual.assumptions, ideal.assumptions) == ("by hardware", "ideal")
     assert ideal.rows[0].predicted(TPOT) < usual.rows[0].predicted(TPOT)  # type: ignore[operator]
     with pytest.raises(InputError, match="unknown assumptions 'idael'; did you mean ideal"):
-        servers.servers([path], "idael")
+        _report(path, assumptions="idael")
 
 
 # Rows for spreadsheets.
@@ -242,7 +256,7 @@ def test_assumptions_by_name_or_by_hardware(tmp_path: Path) -> None:
 
 def test_predictions_in_the_units_of_the_file_and_in_its_order(tmp_path: Path) -> None:
     path = _serving(tmp_path / "mine.csv", {}, {"id": "odd", "c": "?"}, {"id": "again"}, {"tpot": 3})
-    report = servers.servers([path])
+    report = _report(path)
     lines = _lines(report)
     assert [line["id"] for line in lines] == ["r1", "odd", "again", "r4"]
     assert [line["row"] for line in lines] == ["1", "2", "3", "4"]
@@ -266,12 +280,12 @@ def test_predictions_in_the_units_of_the_file_and_in_its_order(tmp_path: Path) -
 
 def test_intervals_are_in_the_unit_of_the_value_and_blank_without_errors_of_its_kind(tmp_path: Path) -> None:
     path = _serving(tmp_path / "mine.csv", {}, {"c": 40000})
-    line, far = _lines(servers.servers([path]))
+    line, far = _lines(_report(path))
     for name in ("tpot_ms", "ttft_ms", "output_tok_per_s_per_gpu", "total_tok_per_s_per_gpu"):
         low, value, high = (float(line[f"predicted_{name}{end}"]) for end in ("_low", "", "_high"))
         assert 0.1 < low / value <= 1.0 <= high / value < 10.0, name
     assert "the load is 40,000 concurrent requests per GPU (measured: " in far["outside"]
-    plain = _lines(servers.servers([path], "deployable"))[0]
+    plain = _lines(_report(path, assumptions="deployable"))[0]
     unfitted = "deployable was fitted to no measured server"
     assert (plain["predicted_tpot_ms_low"], plain["outside"], plain["fitted"]) == ("", unfitted, "false")
     assert (line["model"], line["hardware"], line["assumptions"]) == ("llama_3_8b", "h100_sxm", "profiles/vllm_hopper")
@@ -279,7 +293,7 @@ def test_intervals_are_in_the_unit_of_the_value_and_blank_without_errors_of_its_
 
 
 def test_rows_whose_layout_is_assumed_have_no_interval_and_say_so(tmp_path: Path) -> None:
-    (row,) = servers.servers([_serving(tmp_path / "mine.csv", {})]).rows
+    (row,) = _report(_serving(tmp_path / "mine.csv", {})).rows
     assert row.prediction is not None
     assert row.interval("tpot_seconds") is not None
     guessed = replace(row, prediction=replace(row.prediction, assumed="layout tp=1, dp=1, pp=1"))
@@ -295,7 +309,7 @@ def test_rows_whose_layout_is_assumed_have_no_interval_and_say_so(tmp_path: Path
 
 def test_rows_that_were_fitted_are_apart_from_others(tmp_path: Path) -> None:
     rows: list[dict[str, object]] = [{"c": 2}, {"c": 8, "tpot": 12}, {"c": 16, "tpot": 13}]
-    report = servers.servers([_serving(tmp_path / "mine.csv", *rows)])
+    report = _report(_serving(tmp_path / "mine.csv", *rows))
     assert list(report.split()) == ["all"]
     some = replace(report, rows=tuple(replace(row, fitted=number == 0) for number, row in enumerate(report.rows)))
     assert {which: len(rows) for which, rows in some.split().items()} == {"all": 3, "fitted": 1, "not fitted": 2}
@@ -319,7 +333,7 @@ def test_rows_that_were_fitted_are_apart_from_others(tmp_path: Path) -> None:
 
 def test_what_is_reached_stands_beside_the_aim(tmp_path: Path) -> None:
     rows: list[dict[str, object]] = [{"c": count, "tpot": 8 + count / 8} for count in (1, 2, 4, 8, 16, 32)]
-    report = servers.servers([_serving(tmp_path / "mine.csv", *rows)])
+    report = _report(_serving(tmp_path / "mine.csv", *rows))
     table = held_out.reached(report)
     # The file is not one of InferenceX, and it has no tokens per second.
     assert [(row[0], row[1], row[-1]) for row in table.rows] == [("TTFT without load", "1", "0.200")]
@@ -331,7 +345,7 @@ def test_what_is_reached_stands_beside_the_aim(tmp_path: Path) -> None:
     assert (tpot[1], tpot[-1]) == ("207", "0.075, 0.230")
     version = present(catalog.assumptions("profiles/servers").calibration).errors["version"]["tpot"]
     assert tpot[5] == f"{version.median:.3f}, {version.p90:.3f}"
-    elsewhere = servers.servers([_serving(tmp_path / "mine.csv", *rows)], "deployable")
+    elsewhere = _report(_serving(tmp_path / "mine.csv", *rows), assumptions="deployable")
     (tpot, ttft) = held_out.worst(report).rows
     assert {tpot[:3], ttft[:3]} == {
         ("vllm h100_sxm llama_3_8b", "TPOT", "6"),
@@ -359,7 +373,7 @@ def test_what_profiles_say_of_themselves() -> None:
 
 
 def test_seconds_where_the_file_has_seconds(tmp_path: Path) -> None:
-    lines = _lines(servers.servers([_first("inferencemax_aggregated", 3, tmp_path / "runs.csv")]))
+    lines = _lines(_report(_first("inferencemax_aggregated", 3, tmp_path / "runs.csv")))
     assert "predicted_tpot_ms" not in lines[0]
     assert float(lines[0]["measured_ttft_s"]) == pytest.approx(0.1186, rel=1e-3)
     assert float(lines[0]["measured_output_tok_per_s_per_gpu"]) == pytest.approx(39.41, rel=1e-3)
@@ -369,7 +383,7 @@ def test_seconds_where_the_file_has_seconds(tmp_path: Path) -> None:
 
 def test_files_of_several_units_have_the_columns_of_all(tmp_path: Path) -> None:
     sources = [_first("inferencemax_aggregated", 1, tmp_path / "runs.csv"), _serving(tmp_path / "mine.csv", {})]
-    seconds, milliseconds = _lines(servers.servers(sources))
+    seconds, milliseconds = _lines(_report(*sources))
     assert (seconds["predicted_tpot_ms"], milliseconds["predicted_tpot_s"]) == ("", "")
     assert float(seconds["predicted_tpot_s"]) > 0
     assert float(milliseconds["predicted_tpot_ms"]) > 0
@@ -378,8 +392,7 @@ def test_files_of_several_units_have_the_columns_of_all(tmp_path: Path) -> None:
 @pytest.mark.rows
 def test_points_have_their_own_units(tmp_path: Path, metric: str, value: float, unit: str) -> None:
     path = tmp_path / "points.csv"
-    path.write_text(f"{POINTS}\n{POINT.format(id='p', c=4, metric=metric, value=value, unit=unit)}\n", encoding="utf-8")
-    report = servers.servers([path])
+    report = _report(_converted(path, [POINT | {"metric": metric, "value": value, "unit": unit}]))
     (line,) = _lines(report)
     assert line["unit"] == unit
     quantity = next(one for one in QUANTITIES if report.rows[0].measured(one) is not None)
@@ -391,10 +404,7 @@ def test_points_have_their_own_units(tmp_path: Path, metric: str, value: float, 
 
 
 def test_servers_whose_weights_memory_cannot_hold_are_refused_with_the_reason(tmp_path: Path) -> None:
-    path = _serving(tmp_path / "mine.csv", {})
-    large = path.read_text(encoding="utf-8").replace("Llama-3.1-8B", "Llama-3.1-405B")
-    path.write_text(large, encoding="utf-8")
-    report = servers.servers([path])
+    report = _report(_serving(tmp_path / "mine.csv", {}, model_path="Llama-3.1-405B"))
     assert report.coverage().predicted == 0
     ((reason, rows),) = report.reasons().items()
     assert re.fullmatch(r"cannot have run: weights need 410\.\d GB of the 85\.5 GB there are", reason)
@@ -409,10 +419,8 @@ def test_shipped_rows_ran_and_memory_holds_them() -> None:
 
 def test_servers_without_room_for_a_request_are_predicted_and_flagged(tmp_path: Path) -> None:
     """141.1 GB of weights fit in the memory of an H200, but not in nine tenths of it."""
-    path = _serving(tmp_path / "mine.csv", {})
-    large = path.read_text(encoding="utf-8").replace("Llama-3.1-8B", "Llama-3.1-70B").replace("fp8", "bf16")
-    path.write_text(large.replace("h100_sxm", "h200_sxm"), encoding="utf-8")
-    report = servers.servers([path])
+    changes = {"model_path": "Llama-3.1-70B", "precision": "bf16", "system": "h200_sxm"}
+    report = _report(_serving(tmp_path / "mine.csv", {}, **changes))
     (row,) = report.rows
     assert (report.coverage().predicted, report.coverage().assumed) == (1, 0)
     assert row.unlike[0].kind == "more memory is needed than there is"
@@ -423,7 +431,7 @@ def test_servers_without_room_for_a_request_are_predicted_and_flagged(tmp_path: 
 
 def test_pools_whose_weights_memory_cannot_hold_are_refused(tmp_path: Path) -> None:
     """Test the prefill and the decode instances of two pools."""
-    (row,) = servers.servers([_serving(tmp_path / "mine.csv", {})]).rows
+    (row,) = _report(_serving(tmp_path / "mine.csv", {})).rows
     assert row.measurement is not None
     small, large = (RecordedPool(workers=1, tp=tp, dp=1, pp=1, ep=None) for tp in (1, 8))
     for pools, short in (((small, large), True), ((large, small), True), ((large, large), False)):
@@ -433,16 +441,14 @@ def test_pools_whose_weights_memory_cannot_hold_are_refused(tmp_path: Path) -> N
 
 
 def test_chips_without_a_profile_are_named_as_such(tmp_path: Path) -> None:
-    path = _serving(tmp_path / "mine.csv", {})
-    path.write_text(path.read_text(encoding="utf-8").replace("h100_sxm", "TPU v5e"), encoding="utf-8")
-    (line,) = _lines(servers.servers([path]))
+    (line,) = _lines(_report(_serving(tmp_path / "mine.csv", {}, system="TPU v5e")))
     assert (line["assumptions"], line["outside"]) == ("deployable", "no profile for the chip")
 
 
 def test_few_rows_are_listed_one_by_one_and_many_are_counted(tmp_path: Path) -> None:
     """A golden page has the lines and notes of few rows."""
     rows: list[dict[str, object]] = [{"c": count, "tpot": 8 + count} for count in range(2, 13)]
-    few, many = (servers.servers([_serving(tmp_path / "mine.csv", *rows[:last])]) for last in (2, None))
+    few, many = (_report(_serving(tmp_path / "mine.csv", *rows[:last])) for last in (2, None))
     assert [table.title.partition(" under ")[0] for table in error_tables(many)] == ["Measured servers", "Errors"]
     (table,) = error_tables(few)
     assert table.title == "Measured and predicted by the default profile of each GPU"
@@ -452,7 +458,7 @@ def test_few_rows_are_listed_one_by_one_and_many_are_counted(tmp_path: Path) -> 
 
 
 def test_a_row_beyond_the_bound_gets_a_diagnosis(tmp_path: Path) -> None:
-    report = servers.servers([_serving(tmp_path / "mine.csv", {"tpot": 0.5, "ttft": 0.5}, {"c": 8, "tpot": 10})])
+    report = _report(_serving(tmp_path / "mine.csv", {"tpot": 0.5, "ttft": 0.5}, {"c": 8, "tpot": 10}))
     found = bound.violations(report.rows)
     assert [(one.row.id, one.quantity.name) for one in found] == [("r1", "ttft_under_load"), ("r1", "tpot")]
     assert found[1].factor == pytest.approx(found[1].bound / 0.0005)
@@ -468,7 +474,7 @@ def test_requests_that_wait_for_memory_do_not_decode_and_set_no_bound(tmp_path: 
     """If 256 requests have a TTFT of 40 s and decode for 1 s, about six decode at once."""
     for ttft, violated in ((40_000, []), (100, ["tpot"])):
         path = _serving(tmp_path / "mine.csv", {"c": 256, "tpot": 5, "ttft": ttft})
-        found = bound.violations(servers.servers([path]).rows)
+        found = bound.violations(_report(path).rows)
         assert [one.quantity.name for one in found if one.quantity == TPOT] == violated
 
 
@@ -522,11 +528,11 @@ def test_files_that_cannot_be_read(tmp_path: Path, text: str, message: str) -> N
     path = tmp_path / "mine.csv"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=message):
-        servers.servers([path])
+        _report(path)
 
 
 @pytest.mark.rows
 def test_impossible_values_are_skipped_rows(tmp_path: Path, row: dict[str, object], reason: str) -> None:
-    (found,) = servers.servers([_serving(tmp_path / "mine.csv", row)]).rows
+    (found,) = _report(_serving(tmp_path / "mine.csv", row)).rows
     assert found.skipped == reason
     assert found.measurement is None

@@ -1,4 +1,4 @@
-"""Parity plots of predictions and measurements."""
+"""Parity plots of predictions and measurements of servers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
+from benchmarks.compared_point import ComparedPoint
 from inference_econ.errors import InputError
-from inference_econ.extras.servers import ComparedPoint
+from inference_econ.extras.servers import QUANTITIES, Servers
 from inference_econ.report.questions.figures import COLOURS, MARKERS, STYLE, label_ticks, save
 
 if TYPE_CHECKING:
@@ -25,6 +26,26 @@ _SHORT = 30.0
 _TITLE_WIDTH = 34
 #: Errors of the bands around equality [1].
 _BANDS = (0.1, 0.2)
+
+
+def panels(report: Servers) -> list[tuple[str, list[ComparedPoint]]]:
+    """Points for parity plots: one list per measured quantity. A file is a series."""
+    pictures = []
+    for quantity in QUANTITIES:
+        unit = "tokens/s" if quantity.field.endswith("per_accelerator") else "s"
+        points = [
+            ComparedPoint(
+                id=row.id, series=server.dataset, subject=server.model, assumptions=report.assumptions,
+                unit=unit, measured=measured, predicted=predicted,
+            )
+            for row in report.counted()
+            if (server := row.measurement) is not None
+            and (measured := row.measured(quantity))
+            and (predicted := row.predicted(quantity))
+        ]  # fmt: skip
+        if points:
+            pictures.append((quantity.title, points))
+    return pictures
 
 
 def draw_panels(panels: Sequence[tuple[str, Sequence[ComparedPoint]]], path: Path | str, *, width: int = 4) -> None:

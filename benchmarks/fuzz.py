@@ -23,7 +23,7 @@ from tests.fuzz.judged import Case, judged
 from tests.fuzz.kinds import KINDS
 
 DEFECTS = Path(".fuzz/defects")
-TRIED = Path(__file__).with_name("tried.json")
+TRIED = Path(__file__).parents[1] / "tests" / "fuzz" / "tried.json"
 #: Inputs of a kind before another kind may have its turn [1]; one seed makes as many.
 BATCH = 25
 #: Time above which a case is a defect [s].
