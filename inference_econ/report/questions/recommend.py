@@ -31,6 +31,7 @@ from inference_econ.report.service import (
     burstiness_note,
     chances_column,
     chances_meaning,
+    default_slo_notes,
     fleet_label,
     planned_notes,
     pools_meaning,
@@ -63,6 +64,7 @@ class RecommendationPage(AnswerPage[Recommendation]):
                 f"Ignoring engine limits saves {100 * saved:.0f}%. The cheapest supported fleet has "
                 f"{choice_label(startable)}, ${startable.dollars_per_hour:,.2f}/hour."
             )
+        notes += default_slo_notes(self.answer.usual)
         if self.answer.bursts is not None:
             notes.append(burstiness_note(self.answer.bursts, targets, promised=True))
         kept = "meet the SLOs" if targets.given else f"stay within {100 * targets.fullest:g}% of capacity"
@@ -302,7 +304,11 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
             answer,
             [{**shown_record(choice, targets), **output_record(choice)} for choice in answer],
             columns,
-            notes=(*unused_drafts(_subjects(answer)), *wait_notes([choice.load for choice in answer])),
+            notes=(
+                *unused_drafts(_subjects(answer)),
+                *default_slo_notes(answer.usual),
+                *wait_notes([choice.load for choice in answer]),
+            ),
             after=planned_notes(targets, kept),
             why=(
                 f"Each row serves the largest possible request rate for {answer.means.text}, {within}.",
