@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
+
+from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.slo import Targets
 from inference_econ.errors import NothingFitsError
 from inference_econ.inputs import USUAL_TOKENS_PER_SECOND, ModelSpec, Offer, catalog, known_offers
@@ -16,6 +19,9 @@ Answer = TypeVar("Answer")
 #: Number of offers needed for a reference speed [1]. Fewer offers may all come from one provider with special
 #: accelerators.
 _ENOUGH = 3
+#: Largest cost of tokens at the median speed, as a multiple of the cheapest tokens at any speed [1]. Even an idle
+#: server hardly reaches a speed that costs more. Median speeds include providers with faster accelerators.
+_DEAREST = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +47,27 @@ class UsualSpeed:
             is_default=True,
         )
 
+    def slower(self) -> UsualSpeed:
+        """Next default if no deployment reaches this speed: 20 tokens/s, or no speed."""
+        least = USUAL_TOKENS_PER_SECOND
+        speed = f"{self.tokens_per_second:.3g}{f', the {self.source}' if self.offered else ''}"
+        return UsualSpeed(
+            least if self.tokens_per_second > least else 0.0, f"nothing here reaches {speed}", offered=False
+        )
+
 
 def with_default_slo(
-    model: ModelSpec, targets: Targets | None, answer: Callable[[Targets], Answer]
+    candidates: Sequence[Candidate], targets: Targets | None, answer: Callable[[Targets], Answer]
 ) -> tuple[Answer, Targets, UsualSpeed | None]:
     """Answer a query within its SLOs, or within the default TPOT SLO of the model if the query sets no SLO.
 
-    If no deployment reaches the median speed of API offers, the SLO is 20 tokens/s. If no deployment reaches this speed
-    either, no SLO is set.
+    If no deployment reaches the median speed of API offers, or if tokens at this speed cost more than ten times as much
+    as the cheapest tokens, the SLO is 20 tokens/s. If no deployment reaches this speed either, no SLO is set.
 
     Parameters
     ----------
-    model : ModelSpec
-        Model for which API offers are on record.
+    candidates : sequence of Candidate
+        Candidate deployments of one model.
     targets : Targets or None
         SLOs. None and ``Targets(is_default=True)`` mean the default SLO.
     answer : callable
@@ -68,17 +82,37 @@ def with_default_slo(
     asked = Targets(is_default=True) if targets is None else targets
     if asked.given or not asked.is_default:
         return answer(asked), asked, None
-    usual, least = usual_speed(model), USUAL_TOKENS_PER_SECOND
+    usual, least = usual_speed(candidates[0].setup.model), USUAL_TOKENS_PER_SECOND
+    if usual.tokens_per_second > least and (ratio := _cost_ratio(candidates, usual.targets(asked))) > _DEAREST:
+        dear = f"{usual.tokens_per_second:.3g}, the {usual.source}, costs over {_DEAREST:g}x as much here"
+        usual = usual.slower() if np.isinf(ratio) else UsualSpeed(least, dear, offered=False)
     while usual.tokens_per_second:
         promised = usual.targets(asked)
         try:
             return answer(promised), promised, usual
         except NothingFitsError:
-            reason = f"nothing here reaches {usual.tokens_per_second:.3g}"
-            slower = least if usual.tokens_per_second > least else 0.0
-            usual = UsualSpeed(slower, f"{reason}, the {usual.source}" if usual.offered else reason, offered=False)
+            usual = usual.slower()
     promised = usual.targets(asked)
     return answer(promised), promised, usual
+
+
+def _cost_ratio(candidates: Sequence[Candidate], targets: Targets) -> float:
+    """Cost of the cheapest tokens within the SLOs, divided by the cost without SLOs [1]; infinite if none meet them.
+
+    Disaggregated deployments are considered only if no aggregated deployment is cheap enough, because their evaluation
+    takes longer.
+    """
+    ratio = np.inf
+    for several in ([candidate for candidate in candidates if candidate.pools is None], candidates):
+        if several and ratio > _DEAREST:
+            ratio = _least_dollars(several, targets) / _least_dollars(several, Targets())
+    return ratio
+
+
+def _least_dollars(candidates: Iterable[Candidate], targets: Targets) -> float:
+    """Cost of the cheapest tokens whose mean latencies meet the SLOs; infinite if no deployment meets them."""
+    costs = (candidate.kept_dollars(targets) for candidate in candidates)
+    return min(float(np.min(dollars, initial=np.inf, where=np.isfinite(dollars))) for dollars in costs)
 
 
 def usual_speed(model: ModelSpec) -> UsualSpeed:

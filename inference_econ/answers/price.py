@@ -360,7 +360,7 @@ def price(
         )
         return replace(bill, targets=promised)
 
-    cheapest, promised, usual = with_default_slo(candidates[0].setup.model, targets, priced)
+    cheapest, promised, usual = with_default_slo(candidates, targets, priced)
     kept = "" if not promised.given else " at this speed" if usual else " within the SLOs"
     some = "" if replicas is None else f" of {replicas:g} instances"
     rule = (

@@ -9,12 +9,14 @@ import pytest
 import inference_econ as ie
 from inference_econ.answers.default_slo import UsualSpeed, usual_speed, with_default_slo
 from inference_econ.answers.deployments.recommend import Users, most_traffic, recommend, recommend_for_users
+from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.price import price
 from inference_econ.answers.resource_limit import Means
 from inference_econ.answers.slo import FILLED, FULLEST, Targets
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import catalog, known_offers
 from inference_econ.report.headings import promises_label
+from inference_econ.report.questions.recommend import RecommendationPage
 from inference_econ.report.service import default_slo_notes
 from tests.offered import offer_of
 from tests.reading import present
@@ -57,7 +59,8 @@ def test_without_three_offers_it_is_twenty(name: str) -> None:
 
 def test_the_default_keeps_percentile_and_confidence_of_the_query() -> None:
     asked = Targets(percentile="p95", confidence=0.8, is_default=True)
-    (answered, promised, usual) = with_default_slo(catalog.model("llama_3_8b"), asked, lambda targets: targets)
+    offered = [Candidate(offer_of(most=4))]
+    answered, promised, usual = with_default_slo(offered, asked, lambda targets: targets)
     assert answered == promised == present(usual).targets(asked)
     assert (promised.confidence, promised.percentile, promised.fullest) == (0.8, "p95", FULLEST)
     assert promises_label(promised) == "default TPOT <= 6.65 ms (confidence 80%)"
@@ -67,7 +70,7 @@ def test_the_default_keeps_percentile_and_confidence_of_the_query() -> None:
 
 @pytest.mark.parametrize("targets", [Targets(), Targets(0.5), Targets(tpot_seconds=0.02, confidence=0.8)])
 def test_other_queries_have_no_default(targets: Targets) -> None:
-    found = with_default_slo(catalog.model("llama_3_8b"), targets, lambda promised: promised)
+    found = with_default_slo([Candidate(offer_of(most=4))], targets, lambda promised: promised)
     assert found == (targets, targets, None)
 
 
@@ -89,6 +92,25 @@ def test_all_ways_to_size_a_fleet_use_the_default() -> None:
     assert free[0].dollars_per_hour <= sized[0][0].dollars_per_hour
     own = Targets(tpot_seconds=1.0 / usual.tokens_per_second, tpot_percentile="mean")
     assert recommend([layouts], 5.0, own)[0].dollars_per_hour == sized[0][0].dollars_per_hour
+
+
+def test_a_speed_that_only_an_idle_server_reaches_is_no_default() -> None:
+    """On one H100 per instance, tokens at 150 tokens/s cost more than ten times as much as the cheapest tokens."""
+    layouts = offer_of(most=1)
+    sheet, sized = price(layouts, 2.0), recommend([layouts], 2.0)
+    reason = "150, the median of 21 API offers of 2025-06-27, openrouter2025, costs over 10x as much here"
+    assert sheet.usual == sized.usual == UsualSpeed(20.0, reason, offered=False)
+    fast = Targets(tpot_seconds=1.0 / 150.354, tpot_percentile="mean")
+    assert sized[0].replicas == 1 < recommend([layouts], 2.0, fast)[0].replicas
+
+
+def test_gpus_that_miss_the_slos_are_named() -> None:
+    fast, slow = offer_of(most=4), offer_of(most=1, hardware="l40s")
+    found = recommend([fast, slow], 5.0, Targets(tpot_seconds=0.01))
+    assert found.left_out == ("NVIDIA L40S 48GB",)
+    (table,) = RecommendationPage(found).tables()
+    assert "Left out: NVIDIA L40S 48GB. No deployment meets the SLOs." in table.notes
+    assert recommend([fast], 5.0, Targets(tpot_seconds=0.01)).left_out == ()
 
 
 def test_where_nothing_is_as_fast_twenty_is_taken_and_said() -> None:

@@ -408,6 +408,8 @@ class Recommendation(Shown, Sequence[Deployment]):
         Users in a closed loop, if the query gives a number of users instead of a request rate; else None.
     usual : UsualSpeed or None
         Speed that the default TPOT SLO requires; None if the query sets the SLOs.
+    left_out : tuple of str
+        GPUs without a deployment that meets the SLOs.
     """
 
     page = "report.questions.recommend:RecommendationPage"
@@ -420,6 +422,7 @@ class Recommendation(Shown, Sequence[Deployment]):
     margin: Margin = field(default=_NO_MARGIN, kw_only=True)
     users: Users | None = field(default=None, kw_only=True)
     usual: UsualSpeed | None = field(default=None, kw_only=True)
+    left_out: tuple[str, ...] = field(default=(), kw_only=True)
 
     @property
     def setups(self) -> Sequence[Setup]:
@@ -530,7 +533,7 @@ def recommend(
     candidates = as_candidates(offers)
     arrival_scv = arrivals_of(candidates[0].services.requests, arrival_scv).scv
     found, _, usual = with_default_slo(
-        candidates[0].setup.model,
+        candidates,
         targets,
         lambda promised: _recommend(
             candidates, requests_per_second, promised, arrival_scv, most, play=play, margin=margin, progress=progress
@@ -583,7 +586,15 @@ def _recommend(
             with_margin(choice, stated, margin, targets, arrival_scv=arrival_scv, play=play) for choice in choices
         ]
     ranked = some_of_each_chip(sorted(choices, key=partial(_rank, targets)), most)
-    return Recommendation(tuple(ranked), targets, sum(map(len, candidates)), arrival_scv, margin=margin)
+    tried = sum(map(len, candidates))
+    left_out = _chips_without(ranked, candidates)
+    return Recommendation(tuple(ranked), targets, tried, arrival_scv, margin=margin, left_out=left_out)
+
+
+def _chips_without(choices: Sequence[Deployment], candidates: Sequence[Candidate]) -> tuple[str, ...]:
+    """Names of the GPUs of the candidates that no selected deployment uses."""
+    used = {setup.hardware.name for choice in choices for setup in choice.setups}
+    return tuple(dict.fromkeys(name for name in (it.setup.hardware.name for it in candidates) if name not in used))
 
 
 def recommend_for_users(
@@ -612,7 +623,7 @@ def recommend_for_users(
                 break
         return found
 
-    found, _, usual = with_default_slo(candidates[0].setup.model, targets, at_rate_of_users)
+    found, _, usual = with_default_slo(candidates, targets, at_rate_of_users)
     return replace(found, users=users, usual=usual)
 
 
@@ -891,7 +902,7 @@ def most_traffic(
     candidates = as_candidates(offers)
     arrival_scv = arrivals_of(candidates[0].services.requests, arrival_scv).scv
     found, _, usual = with_default_slo(
-        candidates[0].setup.model,
+        candidates,
         targets,
         lambda promised: _most_traffic(candidates, means, promised, arrival_scv, most),
     )
@@ -943,7 +954,8 @@ def _most_traffic(
         # Report the smallest amount by which a limit is too small, if a limit is the only reason.
         raise min(failures, key=lambda failure: failure.least if isinstance(failure, TooLittleError) else np.inf)
     ranked = simulated(lambda: some_of_each_chip(sorted(choices, key=_rank_by_rate), most))
-    return MostTraffic(tuple(ranked), targets, sum(map(len, candidates)), arrival_scv, means)
+    tried, left_out = sum(map(len, candidates)), _chips_without(ranked, candidates)
+    return MostTraffic(tuple(ranked), targets, tried, arrival_scv, means, left_out=left_out)
 
 
 def _together(

@@ -245,7 +245,6 @@ def buy(
     candidates = as_candidates(offers)
     requests = candidates[0].requests
     ranked = dollars_per_request(api, requests)
-    services = [candidate.services for candidate in candidates]
     left_out: list[str] = []
 
     def promised_lots(promised: Targets) -> tuple[CapacityBlock, ...]:
@@ -253,7 +252,7 @@ def buy(
         best = best_of_chips(candidates, None, promised, arrival_scv=arrival_scv, note=left_out.append)
         return lots(best, promised, arrival_scv=arrival_scv, ways=ways, note=left_out.append)
 
-    offered, targets, usual = with_default_slo(services[0].setup.model, targets, promised_lots)
+    offered, targets, usual = with_default_slo(candidates, targets, promised_lots)
     fleets: dict[str, Deployment] = {}
     if request_rate is not None:
         chips = {lot.chip for lot in offered}

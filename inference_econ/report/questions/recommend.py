@@ -64,7 +64,7 @@ class RecommendationPage(AnswerPage[Recommendation]):
                 f"Ignoring engine limits saves {100 * saved:.0f}%. The cheapest supported fleet has "
                 f"{choice_label(startable)}, ${startable.dollars_per_hour:,.2f}/hour."
             )
-        notes += default_slo_notes(self.answer.usual)
+        notes += [*default_slo_notes(self.answer.usual), *_left_out_notes(self.answer)]
         if self.answer.bursts is not None:
             notes.append(burstiness_note(self.answer.bursts, targets, promised=True))
         kept = "meet the SLOs" if targets.given else f"stay within {100 * targets.fullest:g}% of capacity"
@@ -106,6 +106,11 @@ def _users_note(users: Users, best: Deployment) -> str:
         return f"{users.number:g} concurrent requests with {latency} are {rate:.4g} requests/s."
     pause = f"a think time of {users.think_seconds:g} s and a mean E2E latency of {seconds:.3g} s"
     return f"{users.number:g} users with {pause} send {rate:.4g} requests/s."
+
+
+def _left_out_notes(answer: Recommendation) -> list[str]:
+    """Sentence on GPUs without a row; empty if every GPU has a row."""
+    return [f"Left out: {', '.join(answer.left_out)}. No deployment meets the SLOs."] if answer.left_out else []
 
 
 def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
@@ -307,6 +312,7 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
             notes=(
                 *unused_drafts(_subjects(answer)),
                 *default_slo_notes(answer.usual),
+                *_left_out_notes(answer),
                 *wait_notes([choice.load for choice in answer]),
             ),
             after=planned_notes(targets, kept),
