@@ -26,7 +26,8 @@ def recommend(request: Request, most: int) -> Shown:
     """Find the cheapest deployments that meet latency SLOs at a request rate.
 
     Use --on to compare several GPU types. If no deployment meets the SLOs, the command reports the best reachable
-    latencies.
+    latencies. Without an SLO, the mean TPOT must reach the median speed of recorded API offers of the model, or else 20
+    tokens/s. --any-speed removes this SLO.
 
     Aggregated and disaggregated deployments compete. With --decode-on, the decode pool of a disaggregated deployment
     runs on another GPU type.
@@ -39,7 +40,7 @@ def recommend(request: Request, most: int) -> Shown:
     chips = tuple(dict.fromkeys((*request.chips, *filter(None, [request.decode_on]))))
     rates = prices.prices_of_chips(request.price, chips)
     request = replace(request, price=rates if request.budget is not None else prices.with_unpriced(rates, chips))
-    requests, targets, scv = workload.requests(request), workload.targets(request), request.arrival_scv
+    requests, targets, scv = workload.requests(request), workload.default_targets(request), request.arrival_scv
     if means is not None:
         if request.plot is not None:
             raise InputError(
@@ -131,7 +132,7 @@ def price(request: Request, api_prices: str | None, replicas: int | None, input_
     speed, or no offer has a speed, 20 tokens/s per user are required. MODEL and HARDWARE are names or paths of YAML
     files.
     """
-    requests, targets = workload.requests(request), workload.usual_targets(request)
+    requests, targets = workload.requests(request), workload.default_targets(request)
     layouts, rate = subject.candidates(request, requests), workload.request_rate(request, requests)
     # Reject invalid prices before the calculation.
     api, offer = (None, None) if api_prices is None else prices.offered(layouts[0].setup.model, api_prices)

@@ -78,9 +78,9 @@ def recommend(
     e2e: Value = None, confidence: Value = None, percentile: Value = 'p90', trace: Value = None,
     agents: int | None = None, router: Literal['round_robin', 'least_busy', 'prefix_aware'] | None = None,
     tier: Values = None, gpus: int | None = None, budget: float | None = None, power_budget: Value = None,
-    carbon: Value = None, rent: Literal['gpu', 'node'] | None = 'gpu', slots: int | None = None,
-    token_budget: int | None = None, usable_memory: float | None = None, tp: Value = None, pp: Value = None,
-    dp: Value = None, ep: Value = None, redundant_experts: int | None = None, dcp: int | None = None,
+    carbon: Value = None, any_speed: bool | None = False, rent: Literal['gpu', 'node'] | None = 'gpu',
+    slots: int | None = None, token_budget: int | None = None, usable_memory: float | None = None, tp: Value = None,
+    pp: Value = None, dp: Value = None, ep: Value = None, redundant_experts: int | None = None, dcp: int | None = None,
     instance_gpus: int | None = None, max_instance_gpus: float | None = None, pipeline: bool | None = True,
     draft: Value = None, mtp: bool | None = False, eagle: bool | None = False, ngram: bool | None = False,
     draft_weights: Value = None, acceptance: Values = None, acceptance_file: Value = None, max_draft: int | None = None,
@@ -94,7 +94,7 @@ def recommend(
 ) -> Recommendation | Any: ...
 @overload
 def recommend(
-    offers: Sequence[Candidate | Services], requests_per_second: float | None, targets: Targets, *,
+    offers: Sequence[Candidate | Services], requests_per_second: float | None, targets: Targets | None=..., *,
     arrival_scv: float=..., most: int=..., play: bool=..., margin: Margin=..., progress: Progress | None=...
 ) -> Recommendation: ...
 @overload
@@ -478,9 +478,9 @@ def launch(
     request_rate: float | None = None, throughput: float | None = None, arrival_scv: float | None = 1,
     ttft: Value = None, tpot: Value = None, e2e: Value = None, confidence: Value = None, percentile: Value = 'p90',
     agents: int | None = None, router: Literal['round_robin', 'least_busy', 'prefix_aware'] | None = None,
-    tier: Values = None, rent: Literal['gpu', 'node'] | None = 'gpu', slots: int | None = None,
-    token_budget: int | None = None, usable_memory: float | None = None, tp: Value = None, pp: Value = None,
-    dp: Value = None, ep: Value = None, redundant_experts: int | None = None, dcp: int | None = None,
+    tier: Values = None, any_speed: bool | None = False, rent: Literal['gpu', 'node'] | None = 'gpu',
+    slots: int | None = None, token_budget: int | None = None, usable_memory: float | None = None, tp: Value = None,
+    pp: Value = None, dp: Value = None, ep: Value = None, redundant_experts: int | None = None, dcp: int | None = None,
     instance_gpus: int | None = None, max_instance_gpus: float | None = None, pipeline: bool | None = True,
     draft: Value = None, mtp: bool | None = False, eagle: bool | None = False, ngram: bool | None = False,
     draft_weights: Value = None, acceptance: Values = None, acceptance_file: Value = None, max_draft: int | None = None,

@@ -2,125 +2,26 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from inference_econ._answer import Shown
 from inference_econ._types import Array, Progress
+from inference_econ.answers.default_slo import UsualSpeed, offers_of, with_default_slo
 from inference_econ.answers.deployments import deployment
 from inference_econ.answers.deployments.recommend import as_candidates, natural_rate, recommend
 from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.disaggregated.load import PooledFleet
 from inference_econ.answers.slo import FILLED, Targets, chances_record, promised_rates
 from inference_econ.engine import bounds
-from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.errors import InputError
 from inference_econ.formulas import money
-from inference_econ.inputs import USUAL_TOKENS_PER_SECOND, ModelSpec, Offer, catalog, known_offers, offers
-from inference_econ.inputs.workload.percentiles import MEAN
+from inference_econ.inputs import ModelSpec, Offer, offers
 from inference_econ.records.plain import attributes
 from inference_econ.serving import Loaded, Service, Services, arrivals_of, loaded, simulate_where_needed
-
-Priced = TypeVar("Priced")
-#: Advice when no deployment reaches the default speed.
-_ADVICE = "No speed was promised; promise one (--tpot), or none (--any-speed; in Python targets=Targets())"
-#: Number of offers needed for a reference speed [1]. Fewer offers may all come from one provider with special
-#: accelerators.
-_ENOUGH = 3
-
-
-@dataclass(frozen=True, slots=True)
-class UsualSpeed:
-    """Reference speed of a model: the median of API offers, or a default."""
-
-    tokens_per_second: float
-    """Output speed of one user [tokens/s]."""
-    source: str
-    """Source of the speed with its date, or the reason why the default speed is used."""
-    offered: bool
-    """True if the speed is the median of recorded offers.
-
-    The value is False for the default speed, :data:`inference_econ.inputs.options.USUAL_TOKENS_PER_SECOND`.
-    """
-
-    @property
-    def targets(self) -> Targets:
-        """SLO on the mean time per output token that requires this speed."""
-        return Targets(tpot_seconds=1.0 / self.tokens_per_second, tpot_percentile=MEAN)
-
-
-def priced_as_usual(model: ModelSpec, priced: Callable[[Targets], Priced]) -> tuple[Priced, UsualSpeed]:
-    """Price a model at its reference speed, and return this speed.
-
-    If no deployment reaches the reference speed, the default speed is used.
-
-    Parameters
-    ----------
-    model : ModelSpec
-        Model for which API offers are on record.
-    priced : callable
-        Function that prices the model within given SLOs. It raises :class:`~inference_econ.errors.NothingFitsError` if
-        no deployment meets the SLOs.
-
-    Raises
-    ------
-    NothingFitsError
-        If no deployment reaches even the default speed; the message has advice.
-    """
-    usual = usual_speed(model)
-    try:
-        return priced(usual.targets), usual
-    except NothingFitsError as error:
-        if usual.tokens_per_second <= USUAL_TOKENS_PER_SECOND:
-            raise NothingFitsError(f"{error}. {_ADVICE}") from error
-    slower = _ours(f"nothing here reaches {usual.tokens_per_second:.3g}, the {usual.source}")
-    try:
-        return priced(slower.targets), slower
-    except NothingFitsError as error:
-        raise NothingFitsError(f"{error}. {_ADVICE}") from error
-
-
-def usual_speed(model: ModelSpec) -> UsualSpeed:
-    """Reference speed of a model: the median speed of its API offers, on the last day with at least three offers.
-
-    Without such a day, the speed is :data:`inference_econ.inputs.options.USUAL_TOKENS_PER_SECOND`. Checkpoints of a
-    model in other formats use the offers of the original model.
-
-    Parameters
-    ----------
-    model : ModelSpec
-        Model for which API offers are looked up.
-
-    Examples
-    --------
-    >>> usual_speed(catalog.model("deepseek_v3")).source
-    'median of 44 API offers of 2025-06-27, openrouter2025'
-    >>> usual_speed(catalog.model("gpt_oss_20b"))
-    UsualSpeed(tokens_per_second=20.0, source='fewer than three API offers are recorded', offered=False)
-    """
-    days: dict[tuple[str, str], list[Offer]] = {}
-    for offer in offers_of(model):
-        if offer.tokens_per_second is not None:
-            days.setdefault((offer.date, offer.source), []).append(offer)
-    usual = [day for day, offers in days.items() if len(offers) >= _ENOUGH]
-    if not usual:
-        return _ours("fewer than three API offers are recorded")
-    date, source = max(usual)
-    speeds = [offer.tokens_per_second or 0.0 for offer in days[date, source]]
-    return UsualSpeed(
-        statistics.median(speeds), f"median of {len(speeds)} API offers of {date}, {source}", offered=True
-    )
-
-
-def offers_of(model: ModelSpec) -> list[Offer]:
-    """Recorded API offers of a model and of its checkpoints in other formats, in file order."""
-    listed, checkpoints = known_offers(), catalog.measured_names().checkpoints
-    names = {offer.model for offer in listed if offer.model}
-    named = {name for name in names if catalog.is_one_of(model, (name, *checkpoints.get(name, {}).values()))}
-    return [offer for offer in listed if offer.model in named]
 
 
 def offer_by(model: ModelSpec, text: str) -> Offer:
@@ -177,10 +78,6 @@ def prices_of(offer: Offer) -> dict[str, float]:
     return {"input": plain, "cached_input": plain if cached is None else cached, "output": output}
 
 
-def _ours(reason: str) -> UsualSpeed:
-    return UsualSpeed(USUAL_TOKENS_PER_SECOND, reason, offered=False)
-
-
 #: Kinds of tokens with separate prices.
 KINDS = money.Bill._fields
 #: Seconds per hour [s].
@@ -205,7 +102,7 @@ class Sheet(deployment.Deployment, Shown):
     targets: Targets = field(default_factory=Targets)
     """SLOs."""
     usual: UsualSpeed | None = None
-    """Reference speed that the deployment had to reach; None if the query sets SLOs."""
+    """Speed that the default TPOT SLO requires; None if the query sets the SLOs."""
     pick: deployment.SelectionRule | None = None
     """Rule that selected the deployment; None if the deployment was given."""
     api: Mapping[str, float] | None = None
@@ -404,8 +301,8 @@ def price(
         Request rate [1/s]. By default, the instance or prefill/decode group with the cheapest tokens determines the
         rate: ``utilization`` (80%) of its largest rate within the SLOs. All candidates are compared at this rate.
     targets : Targets, optional
-        SLOs. By default, the deployment must reach the reference speed of the model (:func:`usual_speed`), or 20
-        tokens/s if this speed is unknown or too high for all deployments. ``Targets()`` sets no SLO.
+        SLOs; by default, the default TPOT SLO of the model (:func:`inference_econ.answers.default_slo.usual_speed`).
+        ``Targets()`` sets no SLO.
     replicas : int, optional
         Number of instances [1]; by default the smallest that meets the SLOs. If the given number is too small for the
         load, the result reports the overload.
@@ -456,11 +353,8 @@ def price(
         )
         return replace(bill, targets=promised)
 
-    if targets is not None:
-        cheapest, usual = priced(targets), None
-    else:
-        cheapest, usual = priced_as_usual(candidates[0].setup.model, priced)
-    kept = " at this speed" if usual else " within the SLOs" if cheapest.targets.given else ""
+    cheapest, promised, usual = with_default_slo(candidates, targets, priced)
+    kept = "" if not promised.given else " at this speed" if usual else " within the SLOs"
     some = "" if replicas is None else f" of {replicas:g} instances"
     rule = (
         f"the lowest cost per token{kept}, at {100 * filled:g}% of capacity"

@@ -138,6 +138,9 @@ class Targets:
         Largest planned load as a share of the capacity [1]; by default :data:`FULLEST`, or :data:`FILLED` without SLOs.
     ttft_percentile, tpot_percentile, e2e_percentile : str or None
         Statistic of each SLO; None for the default ``percentile``.
+    is_default : bool
+        True for the default TPOT SLO of the model (:mod:`inference_econ.answers.default_slo`), before and after its
+        value is known.
 
     Raises
     ------
@@ -160,6 +163,7 @@ class Targets:
     ttft_percentile: str | None = None
     tpot_percentile: str | None = None
     e2e_percentile: str | None = None
+    is_default: bool = False
 
     def __post_init__(self) -> None:
         for name, value in self.every.items():
@@ -172,7 +176,7 @@ class Targets:
             object.__setattr__(self, "fullest", FULLEST if self.given else FILLED)
         if self.confidence is not None:
             check_confidence(self.confidence)
-            if not self.given:
+            if not self.given and not self.is_default:
                 raise InputError(
                     "confidence: there is no SLO to meet; give --ttft, --tpot or --e2e", option="confidence"
                 )

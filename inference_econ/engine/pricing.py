@@ -69,16 +69,15 @@ def no_price(chip: HardwareSpec) -> InputError:
     )
 
 
-def owned_price(chip: HardwareSpec, utilisation: float | None = None) -> HourPrice:
-    """Cost per hour of use of an accelerator that is purchased at its list price, with the default terms of ownership.
+def owned_price(chip: HardwareSpec) -> HourPrice:
+    """Cost per hour of an accelerator that is purchased at its list price, with the default terms of ownership.
+
+    Every hour costs the same, as for rented accelerators. The load of a deployment determines its idle time.
 
     Parameters
     ----------
     chip : HardwareSpec
         Specification of the accelerator.
-    utilisation : float, optional
-        Share of all hours in which the accelerator works [1]; by default the value in the terms of ownership. Use 1 if
-        idle hours are billed separately.
 
     Raises
     ------
@@ -92,9 +91,7 @@ def owned_price(chip: HardwareSpec, utilisation: float | None = None) -> HourPri
             "what was paid, and give its total as the price",
             option="price",
         )
-    terms = catalog.ownership()
-    terms = terms if utilisation is None else terms.replace(utilisation=utilisation)
-    total = float(hour_cost(chip, bought.dollars_per_accelerator, terms).total)
+    total = float(hour_cost(chip, bought.dollars_per_accelerator, catalog.ownership()).total)
     where = f"{bought.where} ({bought.kind}: {bought.dollars_per_accelerator:,.0f} USD)"
     return HourPrice(total, prices.OWNED, bought.date, bought.kind != "estimate", bought.ref, where)
 

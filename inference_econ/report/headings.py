@@ -159,7 +159,8 @@ def promises_label(promises: Targets) -> str:
         for name, ms in ((name, 1e3 * value) for name, value in promises.given.items())
     ]
     surely = "" if promises.confidence is None else f" (confidence {100 * promises.confidence:g}%)"
-    return f"{f'{common} ' if common else ''}{', '.join(kept)}{surely}"
+    which = "default" if promises.is_default else common
+    return f"{f'{which} ' if which else ''}{', '.join(kept)}{surely}"
 
 
 def _priced(setups: Iterable[Setup]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from inference_econ.answers.default_slo import UsualSpeed
 from inference_econ.answers.deployments.deployment import SelectionRule, layout_of, statistics
 from inference_econ.answers.deployments.recommend import POISSON, Burstiness
 from inference_econ.answers.disaggregated.load import PooledFleet
@@ -316,6 +317,16 @@ def service_title(
         promises=() if promises is None else (promises,),
         speculations=[service.speculation for service in services],
     )
+
+
+def default_slo_notes(usual: UsualSpeed | None) -> tuple[str, ...]:
+    """Sentences on the default TPOT SLO: its speed with the source; empty if the query sets the SLOs."""
+    if usual is None:
+        return ()
+    if not usual.tokens_per_second:
+        return (f"No TPOT SLO is set, because {usual.source} tokens/s per user. Set one with --tpot.",)
+    speed = f"{usual.tokens_per_second:.3g} tokens/s per user ({usual.source})"
+    return (f"Default TPOT SLO: {speed}. Change it with --tpot, or remove it with --any-speed.",)
 
 
 def milliseconds(seconds: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from inference_econ import inputs
@@ -115,7 +116,7 @@ def _recorded(request: Request, *, fitted: bool) -> Requests | None:
         return profile.traffic.requests if fitted else profile.replay
 
 
-def targets(request: Request, **usual: float) -> Targets:
+def targets(request: Request, **usual: Any) -> Targets:
     """SLOs from the options; ``usual`` has the defaults of fields that no option sets."""
     from inference_econ.answers.slo import NAMES, Targets
 
@@ -128,20 +129,20 @@ def targets(request: Request, **usual: float) -> Targets:
     return Targets(**named)
 
 
-def usual_targets(request: Request) -> Targets | None:
-    """SLOs from the options; with ``--any-speed``, no SLOs. The result None means the reference speed of the model.
+def default_targets(request: Request) -> Targets:
+    """SLOs from the options; by default, the default TPOT SLO of the model; with ``--any-speed``, no SLO.
 
     Raises
     ------
     InputError
         If an SLO is set together with ``--any-speed``.
     """
-    slos = targets(request)
+    slos = targets(request, is_default=not request.any_speed)
     if request.any_speed and slos.given:
         raise InputError(
             f"--any-speed means no SLO, which contradicts {slos.text}; remove one of them", option="any_speed"
         )
-    return slos if request.any_speed or slos.given else None
+    return replace(slos, is_default=False) if slos.given else slos
 
 
 def request_rate(request: Request, requests: Requests) -> float | None:

@@ -6,7 +6,7 @@ import math
 import reprlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property, partial
 from operator import attrgetter
 from typing import Any, TypeVar, overload
@@ -17,6 +17,7 @@ from inference_econ._answer import Shown
 from inference_econ._types import Indices, Progress
 from inference_econ.answers import capacity
 from inference_econ.answers.capacity import fewest, fewest_near
+from inference_econ.answers.default_slo import UsualSpeed, with_default_slo
 from inference_econ.answers.deployments.deployment import Deployment, Margin, at_rate, finite, layout_of, with_margin
 from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.disaggregated.load import DisaggregationTerms, PooledFleet
@@ -405,6 +406,10 @@ class Recommendation(Shown, Sequence[Deployment]):
         Capacity above the stated load.
     users : Users or None
         Users in a closed loop, if the query gives a number of users instead of a request rate; else None.
+    usual : UsualSpeed or None
+        Speed that the default TPOT SLO requires; None if the query sets the SLOs.
+    left_out : tuple of str
+        GPUs without a deployment that meets the SLOs.
     """
 
     page = "report.questions.recommend:RecommendationPage"
@@ -416,6 +421,8 @@ class Recommendation(Shown, Sequence[Deployment]):
     startable: Deployment | None = field(default=None, kw_only=True)
     margin: Margin = field(default=_NO_MARGIN, kw_only=True)
     users: Users | None = field(default=None, kw_only=True)
+    usual: UsualSpeed | None = field(default=None, kw_only=True)
+    left_out: tuple[str, ...] = field(default=(), kw_only=True)
 
     @property
     def setups(self) -> Sequence[Setup]:
@@ -442,7 +449,7 @@ class Recommendation(Shown, Sequence[Deployment]):
 
     def record(self) -> dict[str, Any]:
         """Return the result as plain data."""
-        record = recommend_record(self, self.targets)
+        record = {**recommend_record(self, self.targets), **self._speed_record()}
         if self.bursts is not None:
             record["burstiness"] = burstiness_record(self.bursts)
         if self.margin:
@@ -456,6 +463,10 @@ class Recommendation(Shown, Sequence[Deployment]):
             }
         return record
 
+    def _speed_record(self) -> dict[str, Any]:
+        """Return the speed of the default TPOT SLO as plain data; empty if the query sets the SLOs."""
+        return {} if self.usual is None else {"usual_speed": asdict(self.usual)}
+
     def records(self) -> list[Mapping[str, Any]]:
         """Return one record per deployment."""
         return [choice.served_record(self.targets) for choice in self]
@@ -464,7 +475,7 @@ class Recommendation(Shown, Sequence[Deployment]):
 def recommend(
     offers: Sequence[Candidate | Services],
     requests_per_second: float | None,
-    targets: Targets,
+    targets: Targets | None = None,
     *,
     arrival_scv: float = 1.0,
     most: int = 5,
@@ -483,8 +494,9 @@ def recommend(
     requests_per_second : float or None
         Request rate [1/s]. By default, the rate at which one instance, or one prefill/decode group, of the cheapest
         layout runs at its planned utilization (:func:`natural_rate`).
-    targets : Targets
-        SLOs.
+    targets : Targets, optional
+        SLOs; by default, the default TPOT SLO of the model (:func:`inference_econ.answers.default_slo.usual_speed`).
+        ``Targets()`` sets no SLO.
     arrival_scv : float
         See :func:`inference_econ.serving.load.loaded` [1].
     most : int
@@ -520,6 +532,28 @@ def recommend(
     """
     candidates = as_candidates(offers)
     arrival_scv = arrivals_of(candidates[0].services.requests, arrival_scv).scv
+    found, _, usual = with_default_slo(
+        candidates,
+        targets,
+        lambda promised: _recommend(
+            candidates, requests_per_second, promised, arrival_scv, most, play=play, margin=margin, progress=progress
+        ),
+    )
+    return replace(found, usual=usual)
+
+
+def _recommend(
+    candidates: Sequence[Candidate],
+    requests_per_second: float | None,
+    targets: Targets,
+    arrival_scv: float,
+    most: int,
+    *,
+    play: bool,
+    margin: Margin,
+    progress: Progress | None,
+) -> Recommendation:
+    """Find the cheapest deployments that meet given SLOs; see :func:`recommend`."""
     both = [candidate.services for candidate in candidates if candidate.pools is None]
     rate = natural_rate(candidates, targets) if requests_per_second is None else requests_per_second
     check_rate(rate)
@@ -552,11 +586,19 @@ def recommend(
             with_margin(choice, stated, margin, targets, arrival_scv=arrival_scv, play=play) for choice in choices
         ]
     ranked = some_of_each_chip(sorted(choices, key=partial(_rank, targets)), most)
-    return Recommendation(tuple(ranked), targets, sum(map(len, candidates)), arrival_scv, margin=margin)
+    tried = sum(map(len, candidates))
+    left_out = _chips_without(ranked, candidates)
+    return Recommendation(tuple(ranked), targets, tried, arrival_scv, margin=margin, left_out=left_out)
+
+
+def _chips_without(choices: Sequence[Deployment], candidates: Sequence[Candidate]) -> tuple[str, ...]:
+    """Names of the GPUs of the candidates that no selected deployment uses."""
+    used = {setup.hardware.name for choice in choices for setup in choice.setups}
+    return tuple(dict.fromkeys(name for name in (it.setup.hardware.name for it in candidates) if name not in used))
 
 
 def recommend_for_users(
-    offers: Sequence[Candidate | Services], users: Users, targets: Targets, **options: Any
+    offers: Sequence[Candidate | Services], users: Users, targets: Targets | None = None, **options: Any
 ) -> Recommendation:
     """Find the cheapest deployments for a number of users; see :func:`recommend` for the other parameters.
 
@@ -568,15 +610,21 @@ def recommend_for_users(
     InputError, NothingFitsError
         See :func:`recommend`.
     """
-    scv = options.get("arrival_scv", 1.0)
-    first = recommend(offers, None, targets, most=1, play=False, arrival_scv=scv)[0]
-    rate = users.requests_per_second(first.load.e2e_seconds["mean"])
-    for _ in range(_ROUNDS):
-        found = recommend(offers, rate, targets, **options)
-        before, rate = rate, _rate_of_users(users, found[0], targets, scv)
-        if abs(rate / before - 1.0) < _SAME_RATE:
-            break
-    return replace(found, users=users)
+    scv, candidates = options.get("arrival_scv", 1.0), as_candidates(offers)
+
+    def at_rate_of_users(promised: Targets) -> Recommendation:
+        """Cheapest deployments within given SLOs, at the request rate of the users."""
+        first = recommend(candidates, None, promised, most=1, play=False, arrival_scv=scv)[0]
+        rate = users.requests_per_second(first.load.e2e_seconds["mean"])
+        for _ in range(_ROUNDS):
+            found = recommend(candidates, rate, promised, **options)
+            before, rate = rate, _rate_of_users(users, found[0], promised, scv)
+            if abs(rate / before - 1.0) < _SAME_RATE:
+                break
+        return found
+
+    found, _, usual = with_default_slo(candidates, targets, at_rate_of_users)
+    return replace(found, users=users, usual=usual)
 
 
 def _rate_of_users(users: Users, deployment: Deployment, targets: Targets, arrival_scv: float) -> float:
@@ -789,6 +837,7 @@ class MostTraffic(Recommendation):
             "means": self.means.record(),
             "targets": self.targets.record(),
             "choices": self.records(),
+            **self._speed_record(),
         }
 
     def records(self) -> list[Mapping[str, Any]]:
@@ -797,7 +846,12 @@ class MostTraffic(Recommendation):
 
 
 def most_traffic(
-    offers: Sequence[Candidate | Services], means: Means, targets: Targets, *, arrival_scv: float = 1.0, most: int = 5
+    offers: Sequence[Candidate | Services],
+    means: Means,
+    targets: Targets | None = None,
+    *,
+    arrival_scv: float = 1.0,
+    most: int = 5,
 ) -> MostTraffic:
     """Find the deployments that serve the most requests within a limit, best first.
 
@@ -809,8 +863,8 @@ def most_traffic(
         :func:`inference_econ.answers.layout_services.offer`.
     means : Means
         Limit on GPUs, cost or power, for one kind of GPU.
-    targets : Targets
-        SLOs.
+    targets : Targets, optional
+        SLOs; see :func:`recommend`.
     arrival_scv : float
         See :func:`inference_econ.serving.load.loaded` [1].
     most : int
@@ -847,6 +901,18 @@ def most_traffic(
     """
     candidates = as_candidates(offers)
     arrival_scv = arrivals_of(candidates[0].services.requests, arrival_scv).scv
+    found, _, usual = with_default_slo(
+        candidates,
+        targets,
+        lambda promised: _most_traffic(candidates, means, promised, arrival_scv, most),
+    )
+    return replace(found, usual=usual)
+
+
+def _most_traffic(
+    candidates: Sequence[Candidate], means: Means, targets: Targets, arrival_scv: float, most: int
+) -> MostTraffic:
+    """Find the deployments that serve the most requests within given SLOs; see :func:`most_traffic`."""
     failures, choices = list[Exception](), list[Deployment]()
     both = [candidate.services for candidate in candidates if candidate.pools is None]
     try:
@@ -888,7 +954,8 @@ def most_traffic(
         # Report the smallest amount by which a limit is too small, if a limit is the only reason.
         raise min(failures, key=lambda failure: failure.least if isinstance(failure, TooLittleError) else np.inf)
     ranked = simulated(lambda: some_of_each_chip(sorted(choices, key=_rank_by_rate), most))
-    return MostTraffic(tuple(ranked), targets, sum(map(len, candidates)), arrival_scv, means)
+    tried, left_out = sum(map(len, candidates)), _chips_without(ranked, candidates)
+    return MostTraffic(tuple(ranked), targets, tried, arrival_scv, means, left_out=left_out)
 
 
 def _together(

@@ -9,10 +9,11 @@ from datetime import date, timedelta
 from typing import Any
 
 from inference_econ._answer import Shown
+from inference_econ.answers.default_slo import UsualSpeed, with_default_slo
 from inference_econ.answers.deployments.deployment import Deployment, under_load
 from inference_econ.answers.deployments.recommend import as_candidates
 from inference_econ.answers.deployments.serving_options import Candidate
-from inference_econ.answers.price import UsualSpeed, priced_as_usual, prices_of
+from inference_econ.answers.price import prices_of
 from inference_econ.answers.slo import Likely, Targets, chance_below, of_throughput
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError
@@ -107,7 +108,7 @@ class Purchase(Shown):
     targets : Targets
         SLOs of the fleets.
     usual : UsualSpeed or None
-        Median speed of API offers, which the fleets target if no SLO is set.
+        Speed that the default TPOT SLO requires; None if the query sets the SLOs.
     left_out : tuple of str
         Chips that cannot meet the SLOs, with reasons.
     request_rate : float or None
@@ -219,7 +220,8 @@ def buy(
         Token prices of each provider, by name of the provider and kind of token [USD per 1e6 tokens]
         (:func:`inference_econ.answers.price.prices_of`).
     targets : Targets, optional
-        SLOs of fleets; by default, TPOT must reach the median speed of API offers for the model.
+        SLOs of fleets; by default, the default TPOT SLO of the model
+        (:func:`inference_econ.answers.default_slo.usual_speed`). ``Targets()`` sets no SLO.
     ways : collection of {'on_demand', 'reserved', 'owned', 'spot'}
         Pricing models, for all hours of the month.
     arrival_scv : float
@@ -243,7 +245,6 @@ def buy(
     candidates = as_candidates(offers)
     requests = candidates[0].requests
     ranked = dollars_per_request(api, requests)
-    services = [candidate.services for candidate in candidates]
     left_out: list[str] = []
 
     def promised_lots(promised: Targets) -> tuple[CapacityBlock, ...]:
@@ -251,12 +252,7 @@ def buy(
         best = best_of_chips(candidates, None, promised, arrival_scv=arrival_scv, note=left_out.append)
         return lots(best, promised, arrival_scv=arrival_scv, ways=ways, note=left_out.append)
 
-    usual = None
-    if targets is None:
-        offered, usual = priced_as_usual(services[0].setup.model, promised_lots)
-        targets = usual.targets
-    else:
-        offered = promised_lots(targets)
+    offered, targets, usual = with_default_slo(candidates, targets, promised_lots)
     fleets: dict[str, Deployment] = {}
     if request_rate is not None:
         chips = {lot.chip for lot in offered}

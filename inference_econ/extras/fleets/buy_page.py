@@ -18,9 +18,8 @@ from inference_econ.report.charts.plot import Plot, PlotSeries
 from inference_econ.report.fields import Record, view
 from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Pieces, Table
-from inference_econ.report.questions.price import default_slo_note, with_default_slo
 from inference_econ.report.questions.recommend import choice_label
-from inference_econ.report.service import kept_with, service_title
+from inference_econ.report.service import default_slo_notes, kept_with, service_title
 
 #: Number of steps of a fleet that are drawn, and factor by which the chart exceeds the first and last break-even [1].
 _STEPS, _BEYOND = 12, 5.0
@@ -46,7 +45,6 @@ class BuyPage(AnswerPage[Purchase]):
         rate, rows = answer.request_rate, answer.records()
         traffic = "" if rate is None else f", {rate:g} requests/s"
         title = service_title(f"API, rented or owned{traffic}", answer.services, promises=answer.targets)
-        title = title if answer.usual is None else with_default_slo(title)
         if rate is None:
             return (self.table(title, rows, columns, least=("dollars_per_month", "accelerators")),)
         billed = (
@@ -72,7 +70,7 @@ class BuyPage(AnswerPage[Purchase]):
             least=least,
             notes=(
                 *map(str, self.conclusion()),
-                *([] if answer.usual is None else [default_slo_note(answer.usual)]),
+                *default_slo_notes(answer.usual),
                 *kept_with(filled, answer.targets),
                 *doubts(self.setups(), subjects),
                 *(f"Left out: {reason}." for reason in answer.left_out),

@@ -300,7 +300,5 @@ def prices_by_way(setup: Setup) -> Mapping[Way, HourPrice]:
             by_way[kind] = price
     chip = setup.hardware
     if chip.purchase is not None and chip.watts is not None:
-        # The price assumes a utilization of 1, because the cost of idle hours follows from the planned number of
-        # machines.
-        by_way["owned"] = pricing.owned_price(chip, utilisation=1.0)
+        by_way["owned"] = pricing.owned_price(chip)
     return by_way

@@ -35,7 +35,7 @@ def buy(request: Request, chips: tuple[str, ...], api_prices: str | None, pricin
     from inference_econ.extras.fleets.buy import MONTHLY
 
     offers, api = market_of_chips(request, workload.requests(request), chips), offers_of(api_prices, request.model)
-    targets, scv, rate = workload.usual_targets(request), request.arrival_scv, request.request_rate
+    targets, scv, rate = workload.default_targets(request), request.arrival_scv, request.request_rate
     return ie.buy(offers, api, targets, ways=pricing or MONTHLY, arrival_scv=scv, request_rate=rate)
 
 
@@ -65,12 +65,12 @@ def market_of_chips(request: Request, requests: ie.Requests, chips: Sequence[str
 
 def offers_of(text: str | None, model: str) -> dict[str, Mapping[str, float]]:
     """Token prices of a given provider, or of all recorded providers, by kind of token."""
-    from inference_econ.answers import price
+    from inference_econ.answers.default_slo import offers_of as recorded
     from inference_econ.extras.fleets.buy import charged
 
     spec = inputs.catalog.model(model)
     if text is None:
-        return {**charged(price.offers_of(spec))}
+        return {**charged(recorded(spec))}
     kinds, offer = prices.offered(spec, text)
     return {"given" if offer is None else f"{text}, {offer.date}": kinds}
 

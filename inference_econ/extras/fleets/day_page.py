@@ -147,12 +147,7 @@ class FleetPage(AnswerPage[DayOfFleet]):
 
 def lot_prices(lots: Iterable[CapacityBlock]) -> list[str]:
     """Sentences on the hourly price in each pricing model, and its source."""
-    # In other results, the price of an owned hour includes idle hours.
-    every = {"owned": " for every hour, busy or idle"}
-    return [
-        f"{lot.chip}, {lot.way}: ${lot.price.dollars:.4g} per GPU-hour{every.get(lot.way, '')}, {lot.price.terms}."
-        for lot in lots
-    ]
+    return [f"{lot.chip}, {lot.way}: ${lot.price.dollars:.4g} per GPU-hour, {lot.price.terms}." for lot in lots]
 
 
 #: Hours per day [1].

@@ -23,7 +23,8 @@ class HourCostPage(AnswerPage[HourCost]):
         cost, chip, total = self.answer, self.answer.hardware, float(self.answer.parts.total)
         parts = {name: float(value) for name, value in cost.parts._asdict().items()}
         rows = [(_PARTS[name], f"{value:.3f}", f"{100 * value / total:.0f}") for name, value in parts.items()]
-        rows.append(("hour in use", f"{total:.3f}", "100"))
+        always = cost.terms.utilisation == 1.0
+        rows.append(("hour" if always else "hour in use", f"{total:.3f}", "100"))
 
         bought, seller = chip.purchase, ""
         if bought is not None and bought.dollars_per_accelerator == cost.purchase_dollars:
@@ -42,8 +43,11 @@ class HourCostPage(AnswerPage[HourCost]):
             f"In use, a GPU draws {drawn['board_watts']:g} W, {drawn['server_watts']:g} W with its share of the "
             f"server, and {drawn['facility_watts']:g} W with cooling and power losses{carbon}."
         )
+        use = f"The cost is divided among {100 * cost.terms.utilisation:g}% of all hours."
+        if always:
+            use = "Every hour has this cost, busy or idle. --utilization 0.8 divides the cost among 80% of the hours."
         why = (
-            f"The GPU is in use in {100 * cost.terms.utilisation:g}% of all hours. In use, its board draws "
+            f"{use} In use, its board draws "
             f"{cost.board_watts:g} W, and its share of the server {cost.terms.host_watts:g} W.",
         )
         return (Table(f"One hour of {chip.name}", ("part", "$", "share %"), tuple(rows), tuple(notes), why),)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from inference_econ import inputs
-from inference_econ.answers import price as buyer
+from inference_econ.answers.default_slo import offers_of
 from inference_econ.records.facts import node_record
 from inference_econ.records.plain import attributes
 from inference_econ.report.fields import GIGABYTES
@@ -273,7 +273,7 @@ class OffersPage(Page):
     def record(self) -> list[dict[str, object]]:
         """One record per offer."""
         model = self.model
-        listed = inputs.known_offers() if model is None else buyer.offers_of(inputs.catalog.model(model))
+        listed = inputs.known_offers() if model is None else offers_of(inputs.catalog.model(model))
         return [offer.model_dump() for offer in inputs.offers.latest(listed)]
 
 

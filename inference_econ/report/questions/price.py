@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from inference_econ.answers.launching.plan import Start
-from inference_econ.answers.price import KINDS, Sheet, UsualSpeed
+from inference_econ.answers.price import KINDS, Sheet
 from inference_econ.inputs import Offer
 from inference_econ.records.deviations import SEEN
 from inference_econ.records.texts import dollars
@@ -55,7 +55,7 @@ class PricePage(AnswerPage[Sheet]):
             ]
         notes = [
             f"{choice_label(sheet)}. The load is {100 * sheet.load.utilization:.0f}% of capacity.",
-            *([] if sheet.usual is None else [default_slo_note(sheet.usual)]),
+            *service.default_slo_notes(sheet.usual),
             *service.wait_notes([sheet.load]),
             *([] if api is None else [break_even(sheet, api)]),
             *([] if sheet.input_price is None else [_output_price(sheet, sheet.input_price)]),
@@ -103,11 +103,6 @@ def offer_label(offer: Offer) -> str:
     return f"API: {offer.provider}, {offer.model_as_written}{hours}, {offer.date} ({offer.source}){cached}."
 
 
-def default_slo_note(usual: UsualSpeed) -> str:
-    """Sentence on the default TPOT SLO: the reference speed with its source."""
-    return f"Default TPOT SLO: {usual.tokens_per_second:.3g} tokens/s per user ({usual.source}). Change it with --tpot."
-
-
 def _output_price(sheet: Sheet, input_price: float) -> str:
     """Sentence on the output token price that covers the cost, for a given input token price [USD per 1e6 tokens]."""
     price = sheet.break_even_output_price or 0.0
@@ -118,15 +113,9 @@ def _output_price(sheet: Sheet, input_price: float) -> str:
 
 def price_title(sheet: Sheet) -> str:
     """Heading in one line: model, GPU, request rate, and SLOs."""
-    title = service.service_title(
+    return service.service_title(
         "Token prices", [sheet.service], rate=sheet.requests_per_second, promises=sheet.targets
     )
-    return title if sheet.usual is None else with_default_slo(title)
-
-
-def with_default_slo(title: str) -> str:
-    """Mark the TPOT SLO of a heading as the default."""
-    return title.replace("; mean TPOT", "; default TPOT")
 
 
 def break_even(sheet: Sheet, api: Mapping[str, float]) -> str:

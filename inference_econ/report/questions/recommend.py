@@ -40,6 +40,7 @@ class RecommendationPage(AnswerPage[recommend.Recommendation]):
                 f"Ignoring engine limits saves {100 * saved:.0f}%. The cheapest supported fleet has "
                 f"{choice_label(startable)}, ${startable.dollars_per_hour:,.2f}/hour."
             )
+        notes += [*service.default_slo_notes(self.answer.usual), *_left_out_notes(self.answer)]
         if self.answer.bursts is not None:
             notes.append(service.burstiness_note(self.answer.bursts, targets, promised=True))
         kept = "meet the SLOs" if targets.given else f"stay within {100 * targets.fullest:g}% of capacity"
@@ -81,6 +82,11 @@ def _users_note(users: recommend.Users, best: Deployment) -> str:
         return f"{users.number:g} concurrent requests with {latency} are {rate:.4g} requests/s."
     pause = f"a think time of {users.think_seconds:g} s and a mean E2E latency of {seconds:.3g} s"
     return f"{users.number:g} users with {pause} send {rate:.4g} requests/s."
+
+
+def _left_out_notes(answer: recommend.Recommendation) -> list[str]:
+    """Sentence on GPUs without a row; empty if every GPU has a row."""
+    return [f"Left out: {', '.join(answer.left_out)}. No deployment meets the SLOs."] if answer.left_out else []
 
 
 def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
@@ -287,7 +293,12 @@ class MostTrafficPage(AnswerPage[recommend.MostTraffic]):
             answer,
             [{**shown_record(choice, targets), **recommend.output_record(choice)} for choice in answer],
             columns,
-            notes=(*unused_drafts(_subjects(answer)), *service.wait_notes([choice.load for choice in answer])),
+            notes=(
+                *unused_drafts(_subjects(answer)),
+                *service.default_slo_notes(answer.usual),
+                *_left_out_notes(answer),
+                *service.wait_notes([choice.load for choice in answer]),
+            ),
             after=service.planned_notes(targets, kept),
             why=(
                 f"Each row serves the largest possible request rate for {answer.means.text}, {within}.",

@@ -57,9 +57,9 @@ def test_prices_are_those_of_the_file_and_the_price_of_a_setup_is_of_its_kind() 
     tco = kinds("tco:neocloud")
     assert tco["reserved"] == ie.Setup.of("llama_3_8b", "h100_sxm", price="tco:neocloud").hour_price.dollars
     assert tco["on_demand"] == hourly > 1.2 * tco["reserved"]
-    # Owned chips are paid for at all hours; the price of an hour in use includes idle hours.
-    in_use = ie.Setup.of("llama_3_8b", "h100_sxm", price="owned").hour_price.dollars
-    assert 0.8 * in_use < kinds("owned")["owned"] < in_use
+    # An owned chip has one price in all commands, for every hour.
+    owned = ie.Setup.of("llama_3_8b", "h100_sxm", price="owned").hour_price.dollars
+    assert owned == listed["owned"] == kinds("owned")["owned"] == float(ie.hour_cost("h100_sxm").parts.total)
 
 
 def test_no_other_numbers_of_lots_cost_less(offered: Sequence[CapacityBlock]) -> None:
