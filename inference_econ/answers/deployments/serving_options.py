@@ -620,7 +620,7 @@ def _with_caches(setup: Setup) -> int:
     """Number of GPUs in the fewest machines that hold the weights and caches, with a power of two of machines [1]."""
     whole, weights = max(MACHINE, node(setup.hardware)), memory.weight_bytes(setup.model, setup.precision)
     machines = weights / (_MOST_WEIGHTS * whole * setup.hardware.hbm_bytes)
-    return whole * 2 ** max(0, math.ceil(math.log2(machines)))
+    return int(whole * 2 ** max(0, math.ceil(math.log2(machines))))
 
 
 def _alike(practised: RecipeSetup, layouts: Services, space: Space) -> Services | None:
