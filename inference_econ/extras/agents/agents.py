@@ -83,23 +83,6 @@ class AgentMarket:
     progress: Progress | None = None
     _played: dict[tuple[object, ...], PlayedInstance] = field(default_factory=dict, init=False, repr=False)
 
-    @classmethod
-    def of(
-        cls, work: AgentSessions, offers: Sequence[Candidate | Services], wanted: Targets, router: Router,
-        tiers: Sequence[str], progress: Progress | None,
-    ) -> AgentMarket:  # fmt: skip
-        """Create a market whose candidates are the given layouts or candidate deployments.
-
-        Raises
-        ------
-        InputError
-            See :meth:`AgentSessions.check`.
-        """
-        candidates = as_candidates(offers)
-        for candidate in candidates:
-            work.check(candidate.services)
-        return cls(work, candidates, wanted, router, tiers, progress)
-
     def fleets(self, agents: int | None = None, means: Means | None = None, *, most: int = 5) -> list[AgentDeployment]:
         """Find the best fleets. Each chip that meets the SLOs has at least one fleet in the result.
 
@@ -802,7 +785,10 @@ class Agents(AgentSessions):
         self, offers: Sequence[Candidate | Services], targets: Targets | None, router: Router, tiers: Sequence[str],
         progress: Progress | None,
     ) -> AgentMarket:  # fmt: skip
-        return AgentMarket.of(self, offers, promises(targets or Targets()), router, tiers, progress)
+        candidates = as_candidates(offers)
+        for candidate in candidates:
+            self.check(candidate.services)
+        return AgentMarket(self, candidates, promises(targets or Targets()), router, tiers, progress)
 
 
 def promises(targets: Targets) -> Targets:

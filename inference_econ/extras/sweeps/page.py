@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -343,18 +342,21 @@ def _write(
     folder: Path, combinations: Combinations, todo: list[int], processes: int, progress: Progress | None
 ) -> None:
     """Compute parts, and write each part when it is ready."""
-    left = sum(len(combinations.numbers(index)) for index in todo)
-    counted = _SweepProgress(combinations.product, combinations.product - left, time.monotonic())
+    whole, start = combinations.product, time.monotonic()
+    # Earlier runs computed the other combinations.
+    done = before = whole - sum(len(combinations.numbers(index)) for index in todo)
+    failures = 0
     try:
         for index, part in answers(combinations, todo, processes):
             _write_part(_part_path(folder, index), part)
-            counted.add(len(combinations.numbers(index)), part)
+            done += len(combinations.numbers(index))
+            failures += part.failures
             if progress is not None:
-                progress(*counted.progress())
+                failed = f", {failures:,} failed" if failures else ""
+                left = (whole - done) * (time.monotonic() - start) / max(done - before, 1)
+                progress(done / whole, f"{done:,} of {whole:,} combinations{failed}, {in_words(left)} left")
     except KeyboardInterrupt:
-        done = counted.before + counted.answered
-        there = f"{done:,} of {counted.whole:,} combinations in {folder}; the same command goes on"
-        stop(there if done else "")
+        stop(f"{done:,} of {whole:,} combinations in {folder}; the same command goes on" if done else "")
 
 
 def _write_part(path: Path, part: SweepPart) -> None:
@@ -372,35 +374,3 @@ def _write_part(path: Path, part: SweepPart) -> None:
             os.fsync(file.fileno())
     except InputError as error:
         raise InputError(f"{error}; finished parts are stored: run the same command again to continue") from error
-
-
-@dataclass(slots=True)
-class _SweepProgress:
-    """Progress of a sweep.
-
-    Attributes
-    ----------
-    whole, before : int
-        Number of combinations of the sweep, and number that earlier runs computed [1].
-    since : float
-        Start of this run [s].
-    answered, failures : int
-        Number of combinations that this run computed, and number without a frontier [1].
-    """
-
-    whole: int
-    before: int
-    since: float
-    answered: int = 0
-    failures: int = 0
-
-    def add(self, numbers: int, part: SweepPart) -> None:
-        """Count a part with a number of combinations."""
-        self.answered += numbers
-        self.failures += part.failures
-
-    def progress(self) -> tuple[float, str]:
-        """Completed share, and a description."""
-        done, failed = self.before + self.answered, f", {self.failures:,} failed" if self.failures else ""
-        left = (self.whole - done) * (time.monotonic() - self.since) / max(self.answered, 1)
-        return done / self.whole, f"{done:,} of {self.whole:,} combinations{failed}, {in_words(left)} left"
