@@ -332,6 +332,31 @@ def model(name: Name, *, changes: Iterable[str] = ()) -> ModelSpec:
     return _load(ModelSpec, "models", name, tuple(changes))
 
 
+def recognized(spec: ModelSpec) -> ModelSpec:
+    """Note the catalog model with the same architecture in a model from a user's file, and return the model.
+
+    Models of the published study are not compared.
+    """
+    from inference_econ.inputs.models.equal import equal_model
+
+    alike = [name for name in names("models") if "/" not in name and _width(name) == spec.hidden_size]
+    with uncopied():
+        known = equal_model(spec, map(model, alike))
+    spec._catalog_name = "" if known is None else known.name
+    return spec
+
+
+@cache
+def _width(name: str) -> float | None:
+    """Hidden size in the file of a catalog model, or in the file that it extends; None if neither has a number."""
+    from inference_econ.inputs.models.equal import width_or_base
+
+    found = width_or_base(files("models")[name].read_text(encoding="utf-8"))
+    if isinstance(found, float):
+        return found
+    return _width(found) if found in names("models") else None
+
+
 def is_one_of(spec: ModelSpec, names: Iterable[str]) -> bool:
     """True if a model is one of the named catalog models, with original or changed fields.
 
@@ -472,8 +497,6 @@ def _load(cls: type[SpecT], kind: Kind, spec: Name, changes: tuple[str, ...]) ->
     own = _fresh(cls, kind, name, changes)
     if kind != "models":
         return own
-    from inference_econ.inputs.models.equal import recognized
-
     return cast("SpecT", recognized(cast("ModelSpec", own)))
 
 

@@ -11,7 +11,6 @@ import inference_econ as ie
 from inference_econ import inputs
 from inference_econ.engine import Setup, evidence_of
 from inference_econ.inputs import catalog, huggingface, practices
-from inference_econ.inputs.models import equal
 
 CONFIGS = Path(__file__).parents[1] / "fixtures" / "hf_configs"
 #: Configurations with their models of the catalog: equal ones, other number formats and contexts, and another model.
@@ -44,7 +43,7 @@ def test_imported_models_are_known_as_their_catalog_models(name: str, tmp_path: 
     for file in ("config.json", "hf_quant_config.json"):
         if (source := CONFIGS / f"{name}_{file}").exists():
             (folder / file).write_bytes(source.read_bytes())
-    model = huggingface.import_config(folder)
+    model = catalog.recognized(huggingface.import_config(folder))
     assert (model.name, model.known_as) == (name, EQUAL[name])
     assert catalog.model(folder).known_as == EQUAL[name]
     assert catalog.remark("models", str(folder)) == model.equal_remark
@@ -57,7 +56,7 @@ def test_every_catalog_model_equals_itself_alone() -> None:
         model = catalog.model(name)
         assert (model.known_as, model.equal_remark) == (model.name, "")
         if "/" not in name:
-            assert equal.equal_model(model) == model
+            assert catalog.recognized(model.model_copy(update={"name": "mine"})).known_as == model.name
 
 
 def test_changed_architectures_are_not_known(imported: Path) -> None:
@@ -88,5 +87,5 @@ def test_recipes_evidence_and_costs_are_those_of_the_catalog_model(imported: Pat
 
 
 def test_catalog_models_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(equal, "equal_model", lambda model: pytest.fail(f"compared {model.name}"))
+    monkeypatch.setattr(catalog, "recognized", lambda model: pytest.fail(f"compared {model.name}"))
     assert catalog.model("llama_3_70b", changes=["max_context=1000"]).known_as == "Llama 3.1 70B"

@@ -34,7 +34,6 @@ from inference_econ.inputs.huggingface._layers import Architecture, LayerReader
 from inference_econ.inputs.huggingface._reader import FAMILIES, TABLE, TEXT_PART, without_shape
 from inference_econ.inputs.huggingface._tensors import architecture_of, less_stored, unknown_parts
 from inference_econ.inputs.layers import Block, ExpertFeedForward
-from inference_econ.inputs.models.equal import recognized
 from inference_econ.inputs.models.model import ModelSpec, UnknownPart, is_repository
 from inference_econ.inputs.units import looks_like_quantity
 
@@ -70,7 +69,7 @@ def import_config(path: Path | str) -> ModelSpec:
     SpecError
         If a key or the family is not supported; the message names the key or family, and the file.
     """
-    return recognized(ModelSpec.from_document(import_document(path)))
+    return ModelSpec.from_document(import_document(path))
 
 
 def import_document(path: Path | str) -> Document:
