@@ -138,7 +138,8 @@ def test_where_nothing_is_that_fast_either_there_is_no_slo() -> None:
 
 def test_commands_agree_on_the_default() -> None:
     """``price`` takes the first deployment of ``recommend`` at the same rate."""
-    sized, priced = (ask("llama_3_8b", "h100_sxm", request_rate=5, tp=1) for ask in (ie.recommend, ie.price))
+    sized = ie.recommend("llama_3_8b", "h100_sxm", request_rate=5, tp=1)
+    priced = ie.price("llama_3_8b", "h100_sxm", request_rate=5, tp=1)
     assert sized[0].dollars_per_hour == priced.dollars_per_hour
     assert (sized.usual, sized.targets) == (priced.usual, priced.targets)
     free = ie.recommend("llama_3_8b", "h100_sxm", request_rate=5, tp=1, any_speed=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,8 +81,8 @@ def test_recipes_evidence_and_costs_are_those_of_the_catalog_model(imported: Pat
     setups = [Setup.of(model, "h200_sxm", engine="trtllm") for model in (mine, "deepseek_v3")]
     first, second = (evidence_of(setup, disaggregated=False, speculates=True) for setup in setups)
     assert first == second and first.kind == "measured"
-    query = {"request_rate": 5, "instance_gpus": 8, "aggregated": True, "engine": "trtllm"}
-    sheets = [ie.price(model, "h200_sxm", **query) for model in (str(imported), "deepseek_v3")]  # type: ignore[arg-type]
+    query: dict[str, Any] = {"request_rate": 5, "instance_gpus": 8, "aggregated": True, "engine": "trtllm"}
+    sheets = [ie.price(model, "h200_sxm", **query) for model in (str(imported), "deepseek_v3")]
     assert sheets[0].dollars_per_million_tokens == sheets[1].dollars_per_million_tokens
     assert sheets[0].usual == sheets[1].usual
 
