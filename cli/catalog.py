@@ -212,7 +212,7 @@ def import_model(request: Request, path: str, target: str | None) -> Page:
     config = _config(path)
     if str(config) != path:
         request.tell(f"reading {config}")
-    model = inputs.huggingface.import_config(config)
+    model = inputs.catalog.recognized(inputs.huggingface.import_config(config))
     checkpoint = inputs.huggingface.checkpoint_beside(inputs.huggingface.find_config(config), model.layers)
     if target is not None:
         _write(request, target, inputs.spec_text(model))

@@ -10,8 +10,8 @@ import numpy as np
 
 from inference_econ._answer import Shown
 from inference_econ._types import Array, Progress
-from inference_econ.answers.default_slo import UsualSpeed, offers_of, with_default_slo
 from inference_econ.answers.deployments import deployment
+from inference_econ.answers.deployments.default_slo import UsualSpeed, offers_of, with_default_slo
 from inference_econ.answers.deployments.recommend import as_candidates, natural_rate, recommend
 from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.disaggregated.load import PooledFleet
@@ -301,7 +301,7 @@ def price(
         Request rate [1/s]. By default, the instance or prefill/decode group with the cheapest tokens determines the
         rate: ``utilization`` (80%) of its largest rate within the SLOs. All candidates are compared at this rate.
     targets : Targets, optional
-        SLOs; by default, the default TPOT SLO of the model (:func:`inference_econ.answers.default_slo.usual_speed`).
+        SLOs; by default, the default TPOT SLO of the model (:func:`.default_slo.usual_speed`).
         ``Targets()`` sets no SLO.
     replicas : int, optional
         Number of instances [1]; by default the smallest that meets the SLOs. If the given number is too small for the

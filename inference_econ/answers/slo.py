@@ -139,7 +139,7 @@ class Targets:
     ttft_percentile, tpot_percentile, e2e_percentile : str or None
         Statistic of each SLO; None for the default ``percentile``.
     is_default : bool
-        True for the default TPOT SLO of the model (:mod:`inference_econ.answers.default_slo`), before and after its
+        True for the default TPOT SLO of the model (:mod:`.deployments.default_slo`), before and after its
         value is known.
 
     Raises

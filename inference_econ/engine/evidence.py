@@ -63,7 +63,7 @@ class Facts(NamedTuple):
     ) -> Facts:
         """Collect the compared properties of a deployment."""
         weights = precision.experts if has_experts(model) else precision.weights
-        return cls(engine, bare_name(model.name, weights), weights, hardware.name, arrangement)
+        return cls(engine, bare_name(model.known_as, weights), weights, hardware.name, arrangement)
 
 
 class Evidence(NamedTuple):
@@ -228,7 +228,7 @@ def expected(setup: Setup) -> Setup:
         return setup
     engine = setup.engines[0].name
     weights = setup.precision.experts if has_experts(setup.model) else setup.precision.weights
-    subject = bare_name(setup.model.name, weights), setup.hardware.name
+    subject = bare_name(setup.model.known_as, weights), setup.hardware.name
     engines = runs().engines(*subject)
     measured = engine in engines
     levels = setup.levels or SetupLevels(engine, None, (), (), (), weights)

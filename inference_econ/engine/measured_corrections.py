@@ -130,7 +130,7 @@ class SetupLevels:
         known = levels.newest in releases and release in releases
         ahead = max(releases.index(release) - releases.index(levels.newest), 0) if known else 0
         newer: dict[str, Any] = {"newest": levels.newest, "ahead": ahead}
-        subject = levels.of(model.name, hardware.name)
+        subject = levels.of(model.known_as, hardware.name)
         if subject is None:
             return cls(levels.engine, None, (), (), shared, weights, **newer) if shared else None
         measured = next((entry for entry in subject.versions if entry.version == told), None)

@@ -323,7 +323,7 @@ def unlike(subject: Subject, assumptions: Assumptions) -> set[Unlike]:
     if {subject_key(engine, subject.hardware, subject.model) for engine in engines}.isdisjoint(calibration.subjects):
         # If the combination was not measured, find the property that was not measured at all.
         parts = [set(names) for names in zip(*(key.split(STROKE) for key in calibration.subjects), strict=True)]
-        if not parts or subject.model.name not in parts[2]:
+        if not parts or subject.model.known_as not in parts[2]:
             kinds.add("model")
         else:
             kinds.add("subject" if subject.hardware.name in parts[1] else "hardware")
@@ -336,7 +336,7 @@ _unlike = by_identity(unlike)
 
 def subject_key(engine: str, hardware: HardwareSpec, model: ModelSpec) -> str:
     """Key of a measured combination of engine, chip and model in calibration data."""
-    return STROKE.join((engine or UNKNOWN, hardware.name, model.name))
+    return STROKE.join((engine or UNKNOWN, hardware.name, model.known_as))
 
 
 class UnlikeReason(NamedTuple):
@@ -418,7 +418,7 @@ def _apart(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReason]
     """Yield a reason for each kind of parallelism that no measured instance of the model used."""
     if calibration.parallel is None:
         return
-    degrees, model = key_degrees(subject.layout), subject.model.name
+    degrees, model = key_degrees(subject.layout), subject.model.known_as
     for axis, words in _AXES.items():
         measured = calibration.parallel.get(axis, ())
         if degrees[axis] == 1.0 or model in measured:

@@ -17,7 +17,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from inference_econ.errors import InputError, UnknownNameError, of_option
+from inference_econ.errors import InferenceEconError, InputError, UnknownNameError, of_option
 from inference_econ.inputs.options import parsed_value
 from inference_econ.inputs.places import Kind as Kind
 from inference_econ.inputs.places import Meaning as Meaning
@@ -189,6 +189,17 @@ def meaning(kind: Kind, name: str) -> Meaning:
     return called
 
 
+def remark(kind: Kind, name: str) -> str:
+    """Remark on how a name is understood, or on the catalog model that a user's model equals; empty without one."""
+    called = meaning(kind, name)
+    if called.remark or kind != "models" or called.base or name in names(kind):
+        return called.remark
+    try:
+        return model(name).equal_remark
+    except InferenceEconError:
+        return ""  # The command reports the mistakes of the file.
+
+
 def _own_file(kind: Kind, name: str) -> Path | None:
     """Path of a user's file; None for catalog names, and if paths are not allowed.
 
@@ -321,9 +332,37 @@ def model(name: Name, *, changes: Iterable[str] = ()) -> ModelSpec:
     return _load(ModelSpec, "models", name, tuple(changes))
 
 
+def recognized(spec: ModelSpec) -> ModelSpec:
+    """Note the catalog model with the same architecture in a model from a user's file, and return the model.
+
+    Models of the published study are not compared.
+    """
+    from inference_econ.inputs.models.equal import equal_model
+
+    alike = [name for name in names("models") if "/" not in name and _width(name) == spec.hidden_size]
+    with uncopied():
+        known = equal_model(spec, map(model, alike))
+    spec._catalog_name = "" if known is None else known.name
+    return spec
+
+
+@cache
+def _width(name: str) -> float | None:
+    """Hidden size in the file of a catalog model, or in the file that it extends; None if neither has a number."""
+    from inference_econ.inputs.models.equal import width_or_base
+
+    found = width_or_base(files("models")[name].read_text(encoding="utf-8"))
+    if isinstance(found, float):
+        return found
+    return _width(found) if found in names("models") else None
+
+
 def is_one_of(spec: ModelSpec, names: Iterable[str]) -> bool:
-    """True if a model is one of the named catalog models, with original or changed fields."""
-    return any(title("models", name) == spec.name for name in names)
+    """True if a model is one of the named catalog models, with original or changed fields.
+
+    A model in a user's file is the catalog model with the same architecture.
+    """
+    return any(title("models", name) == spec.known_as for name in names)
 
 
 @cache
@@ -455,7 +494,10 @@ def _load(cls: type[SpecT], kind: Kind, spec: Name, changes: tuple[str, ...]) ->
     if base or name in names(kind):
         shipped = cast("SpecT", _shipped(cls, kind, name, changes))
         return shipped if is_uncopied() else shipped.model_copy(deep=True)
-    return _fresh(cls, kind, name, changes)
+    own = _fresh(cls, kind, name, changes)
+    if kind != "models":
+        return own
+    return cast("SpecT", recognized(cast("ModelSpec", own)))
 
 
 def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...], *, levelled: bool = True) -> SpecT:

@@ -143,7 +143,7 @@ def misfits(instances: Instances) -> list[str]:
     setup = instances.setup
     meant = {engine.name for engine in setup.engines}
     if _level(instances) is not None and setup.levels is not None:
-        series = inputs.misfits_of(setup.model.name, setup.hardware.name)
+        series = inputs.misfits_of(setup.model.known_as, setup.hardware.name)
         why = [
             f"Outliers among the runs of {misfit.engine}: {misfit.why}."
             for misfit in series
@@ -151,9 +151,9 @@ def misfits(instances: Instances) -> list[str]:
         ]
         return [" ".join([measurement_note(instances), *why])]
     return [
-        f"Measured TPOT is {misfit.factor:g}x the prediction in {misfit.rows} runs of {setup.model.name} on "
+        f"Measured TPOT is {misfit.factor:g}x the prediction in {misfit.rows} runs of {setup.model.known_as} on "
         f"{setup.hardware.name} with {misfit.engine}. Likely reason: {misfit.why}."
-        for misfit in inputs.misfits_of(setup.model.name, setup.hardware.name)
+        for misfit in inputs.misfits_of(setup.model.known_as, setup.hardware.name)
         if not meant or misfit.engine in meant
     ]
 
@@ -167,7 +167,9 @@ def measurement_note(instances: Instances) -> str:
     measured = f"Predicted step times include these correction factors from measurements: {factors}."
     if levels.widest is None:
         return f"{measured} These factors come from runs of {levels.engine} with other models."
-    runs = f"{measured} These factors come from {level.rows} runs of {setup.model.name} on {setup.hardware.name} with"
+    runs = (
+        f"{measured} These factors come from {level.rows} runs of {setup.model.known_as} on {setup.hardware.name} with"
+    )
     if levels.version is not None:
         return f"{runs} {levels.engine} {levels.version}."
     others = ", ".join(
@@ -194,10 +196,10 @@ def measurement_warnings(instances: Instances) -> list[str]:
         return [text] if abs(level.decode) >= _BIAS else []
     setup, base = instances.setup, instances.setup.assumptions.extends
     levels = inputs.catalog.assumptions(base).levels if base in inputs.catalog.names("assumptions") else None
-    if levels is None or levels.of(setup.model.name, setup.hardware.name) is None:
+    if levels is None or levels.of(setup.model.known_as, setup.hardware.name) is None:
         return [text.rsplit(": ", 1)[0] + "." for text in misfits(instances)]
     return [
-        f"Constants of {base} were changed, so measured runs of {setup.model.name} on {setup.hardware.name} do not "
+        f"Constants of {base} were changed, so measured runs of {setup.model.known_as} on {setup.hardware.name} do not "
         "correct the step times. Compare only results with changed constants."
     ]
 
@@ -247,9 +249,11 @@ def warnings(subjects: Iterable[Instances]) -> list[str]:
     """Warnings on measured corrections, inputs outside the calibration data, and prices."""
     shown = list(subjects)
     measured = dict.fromkeys(text for instances in shown for text in measurement_warnings(instances))
-    left_out: dict[str, str] = {}
+    left_out, equal = dict[str, str](), dict[str, str]()
     for instances in shown:
         model = instances.setup.model
+        if model.equal_remark:
+            equal[model.name] = f"{model.equal_remark}."
         # Flags in config.json switch biases, which have little effect.
         if keys := [key for key in model.left_out if not key.endswith((" true", " false"))]:
             left_out[model.name] = LEFT_OUT.format(model.name, ", ".join(keys))
@@ -260,6 +264,7 @@ def warnings(subjects: Iterable[Instances]) -> list[str]:
         *calibration_warnings(shown),
         *measured,
         *left_out.values(),
+        *equal.values(),
     ]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from inference_econ.answers.default_slo import UsualSpeed
+from inference_econ.answers.deployments.default_slo import UsualSpeed
 from inference_econ.answers.deployments.deployment import SelectionRule, layout_of, statistics
 from inference_econ.answers.deployments.recommend import POISSON, Burstiness
 from inference_econ.answers.disaggregated.load import PooledFleet

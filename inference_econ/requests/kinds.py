@@ -66,7 +66,7 @@ class ValueKind:
 
     def remark(self, value: object) -> str:
         """Note about how a name was interpreted, if it is not obvious; otherwise empty."""
-        return "" if self.catalog is None else catalog.meaning(self.catalog, str(value)).remark
+        return "" if self.catalog is None else catalog.remark(self.catalog, str(value))
 
     def gather(self, values: Sequence[Any]) -> Any:
         """Combine the values of an option that is given several times."""

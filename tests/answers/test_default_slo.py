@@ -7,7 +7,7 @@ import statistics
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers.default_slo import UsualSpeed, usual_speed, with_default_slo
+from inference_econ.answers.deployments.default_slo import UsualSpeed, usual_speed, with_default_slo
 from inference_econ.answers.deployments.recommend import Users, most_traffic, recommend, recommend_for_users
 from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.price import price

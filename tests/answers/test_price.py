@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inference_econ as ie
-from inference_econ.answers.default_slo import usual_speed
+from inference_econ.answers.deployments.default_slo import usual_speed
 from inference_econ.answers.deployments.serving_options import Candidate, market
 from inference_econ.answers.load import estimate, estimate_rate
 from inference_econ.answers.price import KINDS, busy_seconds, price, sheet

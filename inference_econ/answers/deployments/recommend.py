@@ -17,7 +17,7 @@ from inference_econ._answer import Shown
 from inference_econ._types import Indices, Progress
 from inference_econ.answers import capacity
 from inference_econ.answers.capacity import fewest, fewest_near
-from inference_econ.answers.default_slo import UsualSpeed, with_default_slo
+from inference_econ.answers.deployments.default_slo import UsualSpeed, with_default_slo
 from inference_econ.answers.deployments.deployment import Deployment, Margin, at_rate, finite, layout_of, with_margin
 from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.disaggregated.load import DisaggregationTerms, PooledFleet
@@ -495,7 +495,7 @@ def recommend(
         Request rate [1/s]. By default, the rate at which one instance, or one prefill/decode group, of the cheapest
         layout runs at its planned utilization (:func:`natural_rate`).
     targets : Targets, optional
-        SLOs; by default, the default TPOT SLO of the model (:func:`inference_econ.answers.default_slo.usual_speed`).
+        SLOs; by default, the default TPOT SLO of the model (:func:`.default_slo.usual_speed`).
         ``Targets()`` sets no SLO.
     arrival_scv : float
         See :func:`inference_econ.serving.load.loaded` [1].

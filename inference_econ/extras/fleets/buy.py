@@ -9,7 +9,7 @@ from datetime import date, timedelta
 from typing import Any
 
 from inference_econ._answer import Shown
-from inference_econ.answers.default_slo import UsualSpeed, with_default_slo
+from inference_econ.answers.deployments.default_slo import UsualSpeed, with_default_slo
 from inference_econ.answers.deployments.deployment import Deployment, under_load
 from inference_econ.answers.deployments.recommend import as_candidates
 from inference_econ.answers.deployments.serving_options import Candidate
@@ -221,7 +221,7 @@ def buy(
         (:func:`inference_econ.answers.price.prices_of`).
     targets : Targets, optional
         SLOs of fleets; by default, the default TPOT SLO of the model
-        (:func:`inference_econ.answers.default_slo.usual_speed`). ``Targets()`` sets no SLO.
+        (:func:`.default_slo.usual_speed`). ``Targets()`` sets no SLO.
     ways : collection of {'on_demand', 'reserved', 'owned', 'spot'}
         Pricing models, for all hours of the month.
     arrival_scv : float

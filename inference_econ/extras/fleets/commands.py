@@ -65,7 +65,7 @@ def market_of_chips(request: Request, requests: ie.Requests, chips: Sequence[str
 
 def offers_of(text: str | None, model: str) -> dict[str, Mapping[str, float]]:
     """Token prices of a given provider, or of all recorded providers, by kind of token."""
-    from inference_econ.answers.default_slo import offers_of as recorded
+    from inference_econ.answers.deployments.default_slo import offers_of as recorded
     from inference_econ.extras.fleets.buy import charged
 
     spec = inputs.catalog.model(model)

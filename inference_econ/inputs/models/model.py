@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, PrivateAttr
 from pydantic_core import PydanticCustomError
 
 from inference_econ.inputs._spec import Count, Dtype, Size, SourcedSpec, Spec
@@ -157,6 +157,23 @@ class ModelSpec(SourcedSpec):
     """Longest context that the model supports [tokens]."""
     blocks: tuple[Block, ...] = Field(min_length=1, strict=False)
     """Groups of equal layers."""
+    #: Name of the catalog model with the same architecture; set by the catalog for models in users' files.
+    _catalog_name: str = PrivateAttr("")
+
+    @property
+    def known_as(self) -> str:
+        """Name by which recipes, measurements and API offers list the model.
+
+        For a model in a user's file, it is the name of the catalog model with the same architecture.
+        """
+        return self._catalog_name or self.name
+
+    @property
+    def equal_remark(self) -> str:
+        """Sentence on the catalog model with the same architecture, without a period; empty for catalog models."""
+        if self.known_as == self.name:
+            return ""
+        return f"{self.name} has the architecture of {self.known_as}, and uses its recipes and measurements"
 
     def checkpoint(self, kind: str | None = None) -> str | None:
         """Hugging Face id of the checkpoint in a number format, by default the published one; None if unknown.

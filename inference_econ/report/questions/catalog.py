@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from inference_econ import inputs
-from inference_econ.answers.default_slo import offers_of
+from inference_econ.answers.deployments.default_slo import offers_of
 from inference_econ.records.facts import node_record
 from inference_econ.records.plain import attributes
 from inference_econ.report.fields import GIGABYTES

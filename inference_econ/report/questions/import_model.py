@@ -161,8 +161,9 @@ def model_table(model: ModelSpec) -> Table:
     rows += [
         (name.replace("_", " "), str(form)) for name, form in attributes(model, _FORMATS).items() if form is not None
     ]
-    notes = (LEFT_OUT.format(model.name, ", ".join(model.left_out)),) if model.left_out else ()
-    return Table(model.huggingface_id or model.name, ("what", "value"), tuple(rows), notes)
+    notes = [LEFT_OUT.format(model.name, ", ".join(model.left_out))] if model.left_out else []
+    notes += [f"{model.equal_remark}."] if model.equal_remark else []
+    return Table(model.huggingface_id or model.name, ("what", "value"), tuple(rows), tuple(notes))
 
 
 def _layers(count: int) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers.default_slo import offers_of
+from inference_econ.answers.deployments.default_slo import offers_of
 from inference_econ.answers.deployments.serving_options import Arrangement
 from inference_econ.errors import InputError
 from inference_econ.extras.fleets.buy import MONTH_HOURS, MONTHLY, Crossover, Purchase, buy, charged
