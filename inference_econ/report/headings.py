@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
-from inference_econ.answers.explain import Explanation
 from inference_econ.answers.slo import Targets
 from inference_econ.engine import Setup, Speculation
 from inference_econ.formulas.speculation import expected_tokens_by_position
@@ -15,6 +15,9 @@ from inference_econ.inputs import HardwareSpec, ModelSpec, Requests
 from inference_econ.inputs.prices import HourPrice
 from inference_econ.records.texts import chips_label, formats_label
 from inference_econ.search import Frontier
+
+if TYPE_CHECKING:
+    from inference_econ.answers.explain import Explanation
 
 #: Mark of a GPU without a profile: its numbers assume the best known kernels and no CPU overhead.
 BOUND = "uncalibrated"

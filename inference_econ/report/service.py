@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from inference_econ.answers.deployments.default_slo import UsualSpeed
 from inference_econ.answers.deployments.deployment import SelectionRule, layout_of, statistics
-from inference_econ.answers.deployments.recommend import POISSON, Burstiness
 from inference_econ.answers.disaggregated.load import PooledFleet
 from inference_econ.answers.slo import FILLED, NAMES, Chances, Targets
 from inference_econ.engine import Setup, chip_power
@@ -20,6 +19,9 @@ from inference_econ.report.fields import Column
 from inference_econ.report.headings import heading, lengths_label
 from inference_econ.report.page import Table
 from inference_econ.serving import Loaded, Service
+
+if TYPE_CHECKING:
+    from inference_econ.answers.deployments.recommend import Burstiness
 
 _COLUMN = "P(SLO) %"
 
@@ -155,6 +157,8 @@ def arrivals_label(scv: float) -> str:
     >>> arrivals_label(1.0), arrivals_label(10.0)
     ('Poisson (--arrival-scv 1)', 'bursty (--arrival-scv 10)')
     """
+    from inference_econ.answers.deployments.recommend import POISSON  # loads the simulator
+
     kind = "Poisson" if scv == POISSON else "bursty" if scv > POISSON else "more regular than Poisson"
     return f"{kind} (--arrival-scv {scv:g})"
 

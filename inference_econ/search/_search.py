@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from inference_econ._types import Array, Indices
 from inference_econ.engine import (
     DEPTH_TOLERANCE,
+    Collective,
     Layouts,
     Memory,
     Network,
@@ -20,6 +21,7 @@ from inference_econ.engine import (
     Setup,
     Work,
     collective_floor,
+    collective_seconds,
     expert_thresholds,
     has_experts,
     launch_seconds,
@@ -155,8 +157,18 @@ def _least_communication(setup: Setup, small: Work, large: Work, *, on_attention
     return functools.reduce(np.minimum, totals)
 
 
+def _least_handoff(setup: Setup) -> float:
+    """Lower bound on the transfer time between two pipeline stages [s]: the latency, which bounds of steps exclude."""
+    assumed = setup.assumptions.network
+    domains = np.array([2.0, 1.0 if assumed.pipeline_hop == "nearest" else 2.0])
+    hop = Collective("point_to_point", np.full(2, 2.0), domains, np.zeros(2))
+    return float(collective_seconds(Network.of(setup.hardware, assumed), hop, np.ones(2)).min())
+
+
 #: Number of instances that are evaluated together [1]; their arrays fit in the processor's cache.
-_CHUNK = 2048
+_CHUNK = 4096
+#: Smallest number of instances that differ only in their batch and are evaluated as a row [1].
+_ROW = 32
 #: Smallest number of plans for which a table of bounds is faster than a separate bound for each plan [1].
 _TABLE_FROM = 20000
 #: Number of ranges in the table per doubling of the stage size, and per doubling of the micro-batch [1].
@@ -218,7 +230,7 @@ class Search:
         self.accelerators, self.batch = accelerators, batch
         self.shape = np.broadcast_shapes(accelerators.shape, batch.shape)
         self.depths = layouts.depths(setup.model, setup.assumptions, accelerators, batch)
-        self.tables: dict[int, _Table] = {}
+        self.cuts, self.tables = len(setup.assumptions.layout.tensor_layouts), dict[int, _Table]()
         single = np.ones(1)
         # Bounds assume the number of expert ranks that the assumptions determine. They are not valid for other numbers.
         ruled = layouts.variants(setup.model, setup.assumptions, Plans.of(single, single, single)).ep is None
@@ -284,14 +296,16 @@ class Search:
         ones = np.ones(limit.size)
         layouts, chosen = Plans.of(ones, ones, ones, new_tokens), defaultdict[str, Array](ones.copy)
         for level, depth in enumerate(self.depths):
-            index, plans = self._promising(level, depth, new_tokens, limit)
-            for start in range(0, index.size, _CHUNK):
-                part = np.arange(start, min(start + _CHUNK, index.size))
-                seconds, cut, layouts = self._evaluate(plans.at((part,)), added)
-                better = np.flatnonzero(seconds < best[index[part]])
-                improved = index[part][better]
-                best[improved], cuts[improved] = seconds[better], cut[better]
-                for name, array in layouts.at((better,)).arrays().items():
+            index, instances = self._promising(level, depth, new_tokens, np.minimum(limit, best))
+            for part in _parts(instances):
+                plans, seconds = self._evaluate(instances, part, added)
+                least, first = seconds.min(axis=0), seconds.argmin(axis=0)
+                better = np.nonzero(least < best[index[part]])
+                improved = index[part[better]]
+                cut, *variant = np.unravel_index(first[better], (self.cuts, *plans.shape[:-2]))
+                layouts = plans.at((*variant, *better))
+                best[improved], cuts[improved] = least[better], cut
+                for name, array in layouts.arrays().items():
                     chosen[name][improved] = array
         plans = replace(layouts, **chosen)  # type: ignore[arg-type]
         return Fastest(best.reshape(self.shape), cuts.reshape(self.shape), plans)
@@ -300,6 +314,9 @@ class Search:
         """Plans of one pipeline depth that fit in memory and may be within ``limit``, and their instances' indices."""
         if self.tabled:
             table, cells = self._table(new_tokens), self.cells[level].ravel()
+            if depth.max() > 1.0:
+                handoffs = np.broadcast_to(np.maximum(depth - 1.0, 0.0), self.shape).ravel()
+                limit = limit - handoffs * _least_handoff(self.setup)
             index = np.flatnonzero(table.bound[cells] <= limit)
             table.refine(cells[index])
             index = index[table.bound[cells[index]] <= limit[index]]
@@ -314,28 +331,47 @@ class Search:
         kept = np.flatnonzero(memory.could_fit(self.needed(plans), plans))
         return index[kept], plans.at((kept,))
 
-    def _evaluate(self, instances: Plans, added: Callable[[Plans], Array] | None) -> tuple[Array, Indices, Plans]:
-        """Step time [s], split of weight matrices and plan of each instance in its fastest layout."""
-        setup = self.setup
-        plans = self.layouts.variants(setup.model, setup.assumptions, instances)
-        cuts, needed = setup.assumptions.layout.tensor_layouts, self.needed(plans)
-        codes = (setup.reasons(plans, cut, needed) for cut in cuts)
+    def _evaluate(self, instances: Plans, part: Indices, added: Callable[[Plans], Array] | None) -> tuple[Plans, Array]:
+        """Plans of some instances, shape (..., n, k), and their step times, shape (cuts x variants, n, k) [s].
+
+        ``part`` has the indices of the instances, see :func:`_parts`.
+        """
+        setup, row = self.setup, part[:, :1]
+        grid = Plans.of(instances.accelerators[row], instances.batch[part], instances.pp[row], instances.new_tokens)
+        plans = self.layouts.variants(setup.model, setup.assumptions, grid)
+        needed = self.needed(plans)
+        codes = (setup.reasons(plans, cut, needed) for cut in setup.assumptions.layout.tensor_layouts)
         possible = np.stack([np.broadcast_to(code == memory.FITS, plans.shape) for code in codes])
-        if possible.all():
-            seconds = _seconds(setup, plans, added)
+        if possible.all() or not plans.whole:
+            seconds = np.where(possible, _seconds(setup, plans, added), np.inf)
         else:
             # Most variants with integer degrees do not divide the model evenly. They are not evaluated.
             seconds = np.full(possible.shape, np.inf)
             where = np.nonzero(possible.any(axis=0))
             evaluated = _seconds(setup, plans.at(where), added)
             flat = np.ravel_multi_index(where, plans.shape)
-            of_cuts = seconds.reshape(len(cuts), -1)
-            of_cuts[:, flat] = np.where(possible.reshape(len(cuts), -1)[:, flat], evaluated, np.inf)
-        seconds = seconds.reshape(-1, *instances.shape)
-        first = seconds.argmin(axis=0)
-        cut, *variant = np.unravel_index(first, (len(cuts), *plans.shape[:-1]))
-        rows = np.arange(first.size)
-        return seconds[first, rows], cut, plans.at((*variant, rows))
+            of_cuts = seconds.reshape(self.cuts, -1)
+            of_cuts[:, flat] = np.where(possible.reshape(self.cuts, -1)[:, flat], evaluated, np.inf)
+        return plans, seconds.reshape(-1, *part.shape)
+
+
+def _parts(instances: Plans) -> Iterator[Indices]:
+    """Yield the indices of flat instances in groups that are evaluated together, shape (n, k).
+
+    The instances of a row differ only in their batch, so that most quantities of a step have one value per row. Short
+    rows repeat their last instance.
+    """
+    sizes, depths = instances.accelerators, instances.pp
+    starts = np.flatnonzero((np.diff(sizes, prepend=0.0) != 0.0) | (np.diff(depths, prepend=0.0) != 0.0))
+    lengths = np.diff(starts, append=sizes.size)
+    alone = np.flatnonzero(np.repeat(lengths < _ROW, lengths))[:, None]
+    yield from (alone[start : start + _CHUNK] for start in range(0, alone.size, _CHUNK))
+    # Rows of similar length are evaluated together.
+    order = np.argsort(lengths)[np.count_nonzero(lengths < _ROW) :]
+    chunks = lengths[order].cumsum() // _CHUNK
+    for chunk in np.unique(chunks).tolist():
+        rows = order[chunks == chunk]
+        yield starts[rows, None] + np.minimum(np.arange(lengths[rows[-1]]), lengths[rows, None] - 1)
 
 
 def _seconds(setup: Setup, plans: Plans, added: Callable[[Plans], Array] | None) -> Array:

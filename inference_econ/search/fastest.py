@@ -105,13 +105,12 @@ def token_seconds(
         seconds = Search(setup, accelerators, batch, layouts).fastest(1, ceiling).seconds
         return TokenTimes(seconds, np.zeros(seconds.shape, dtype=np.intp))
     search = _RoundSearch(setup, accelerators, batch, layouts, speculation)
-    best = search.target.fastest(1, ceiling).seconds
+    # Speculation may be required, even if it is slower.
+    required = speculation.shortest > 0
+    best = np.full(search.target.shape, np.inf) if required else search.target.fastest(1, ceiling).seconds
     drafted = np.zeros(best.shape, dtype=np.intp)
-    least = limit = np.minimum(ceiling, best)
-    if speculation.shortest:  # speculation is required, even if it is slower
-        best = np.full(best.shape, np.inf)
-        limit = np.minimum(ceiling, best)
-    proposing = search.proposing(limit, least) if search.lengths else None
+    limit = np.minimum(ceiling, best)
+    proposing = search.proposing(limit, 0.0 if required else limit) if search.lengths else None
     for length in search.lengths:
         seconds = search.seconds(length, limit, proposing)
         better = seconds < best
@@ -171,7 +170,7 @@ class _RoundSearch:
         verify = self.fastest(length, self._spare(length, limit, proposing)).seconds
         return formulas.seconds_per_token(verify, proposing, length, self.tokens[length])
 
-    def proposing(self, limit: Array, least: Array) -> Array | None:
+    def proposing(self, limit: Array, least: Array | float) -> Array | None:
         """Time to draft one token [s]; None if this time depends on the target's plan.
 
         ``limit`` is the longest relevant time per output token [s], and ``least`` is a lower bound on the time of a

@@ -933,6 +933,8 @@ def compute(
         rate = money.dollars_per_million_tokens(size, 1.0, batch, price)
         # The limit is slightly higher, so that rounding never removes a point of the frontier.
         ceiling = pareto.ceiling(best[0], best[1], rate) * (1.0 + 1e-12)
+        if sampling is not None and best[0].size:  # slower points exceed all latency limits
+            ceiling = np.minimum(ceiling, best[0][0] * 10.0**sampling.decades * (1.0 + 1e-12))
         seconds = token_seconds(setup, size, batch, grid.layouts, speculation=speculation, ceiling=ceiling).seconds
         kept = np.isfinite(seconds)
         if max_tokens_per_second is not None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier, token_parts
-from inference_econ.answers.launching.plan import OfferedLoad, PlanPart, Start
 from inference_econ.engine import Instances, Setup, key_degrees
 from inference_econ.inputs import Quantity
 from inference_econ.records.deviations import SERVED
@@ -18,13 +17,15 @@ from inference_econ.records.plain import Frame, finite_or_none
 from inference_econ.records.texts import PART_NAMES, assumptions_label, layout_label
 from inference_econ.report import charts, notes, speed_cost
 from inference_econ.report.charts.plot import Plot, PlotSeries
-from inference_econ.report.deployment_reader import expected_in_flight, parts_of_pools, refuse_chain
 from inference_econ.report.fields import Column, column, shows_intervals, view
 from inference_econ.report.headings import frontiers_title
 from inference_econ.report.page import AnswerPage, Block, Sketch, Table
 from inference_econ.report.service import pools_meaning, with_engines, with_recipes
 from inference_econ.report.speed_cost import AXES, AnyFront, between
 from inference_econ.search import Frontier, Metric, PlanTable
+
+if TYPE_CHECKING:
+    from inference_econ.answers.launching.plan import Start
 
 #: Note on the points of decode steps.
 DECODED = "Costs cover decode steps only; prefill is excluded."
@@ -93,6 +94,9 @@ class FrontierPage(AnswerPage[AnyFront]):
         front, best = self.answer, self.answer.preferred_index()
         if isinstance(front, Frontier):
             return None
+        from inference_econ.answers.launching.plan import OfferedLoad, PlanPart, Start
+        from inference_econ.report.deployment_reader import expected_in_flight, parts_of_pools, refuse_chain
+
         record, layout = next(islice(front.bounded_points(), best, None))
         candidate, concurrency = front.candidate(best), OfferedLoad(concurrency=max(1, round(front.concurrency[best])))
         if candidate.pools is None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from inference_econ.answers.deployments.deployment import under_load
 from inference_econ.answers.deployments.recommend import POISSON
-from inference_econ.answers.launching.plan import Start
 from inference_econ.answers.load import DeploymentEstimate, LoadCurve, LoadPoint
 from inference_econ.answers.slo import NAMES, Targets
 from inference_econ.engine import bounds
@@ -16,7 +16,6 @@ from inference_econ.records.deviations import SEEN, SERVED
 from inference_econ.records.texts import amount, assumptions_label
 from inference_econ.report import charts, speed_cost
 from inference_econ.report.charts.plot import Plot, PlotSeries
-from inference_econ.report.deployment_reader import start_of
 from inference_econ.report.fields import Column, Record, field, view
 from inference_econ.report.headings import enumerated
 from inference_econ.report.notes import doubts, grounds
@@ -34,6 +33,9 @@ from inference_econ.report.service import (
     with_notes,
 )
 from inference_econ.serving import Gamma, Loaded, arrivals_of, needs_simulation, seen, simulate_where_needed
+
+if TYPE_CHECKING:
+    from inference_econ.answers.launching.plan import Start
 
 #: Percentiles of each latency that are shown in addition to the percentiles of SLOs.
 _PERCENTILES = {"ttft": {"p50", "p99"}, "tpot": {"p50", "p99"}, "e2e": {"p99"}}
@@ -78,6 +80,8 @@ class LoadPage(AnswerPage[LoadCurve]):
 
     def start(self) -> Start:
         """Fleet at the largest recommended load, as input of a launch plan."""
+        from inference_econ.report.deployment_reader import start_of  # only launch plans need it
+
         point = self.recommended()
         which = f"the fleet at {point.requests_per_second:.4g} requests/s"
         return start_of(point.sheet, self.answer.targets, which)

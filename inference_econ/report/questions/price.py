@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from inference_econ.answers.launching.plan import Start
 from inference_econ.answers.price import KINDS, Sheet
 from inference_econ.inputs import Offer
 from inference_econ.records.deviations import SEEN
 from inference_econ.records.texts import dollars
 from inference_econ.report import charts, service
-from inference_econ.report.deployment_reader import start_of
 from inference_econ.report.fields import Column, Record, view
 from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Table
 from inference_econ.report.questions.recommend import choice_label
 from inference_econ.serving import loaded
+
+if TYPE_CHECKING:
+    from inference_econ.answers.launching.plan import Start
 
 #: Display names of the kinds of tokens.
 KIND_NAMES = {"input": "input", "cached_input": "cached input", "output": "output"}
@@ -93,6 +95,8 @@ class PricePage(AnswerPage[Sheet]):
 
     def start(self) -> Start:
         """Priced deployment, as input of a launch plan."""
+        from inference_econ.report.deployment_reader import start_of  # only launch plans need it
+
         return start_of(self.answer, self.answer.targets, "what is priced")
 
 

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from inference_econ.answers.deployments import recommend
 from inference_econ.answers.deployments.deployment import Deployment, under_load
 from inference_econ.answers.deployments.serving_options import practice_of
-from inference_econ.answers.launching.plan import Start
 from inference_econ.answers.slo import NAMES, Targets
 from inference_econ.engine import Instances
 from inference_econ.records.deviations import SEEN
 from inference_econ.records.texts import assumptions_label, layout_label
 from inference_econ.report import charts, service
 from inference_econ.report.charts.plot import Band, Plot, PlotSeries
-from inference_econ.report.deployment_reader import start_of
 from inference_econ.report.fields import Column, Record, details, view
 from inference_econ.report.headings import enumerated, price_cell
 from inference_econ.report.notes import doubts, grounds, unused_drafts
 from inference_econ.report.page import AnswerPage, Table
+
+if TYPE_CHECKING:
+    from inference_econ.answers.launching.plan import Start
 
 #: Memory suffix of a GPU name.
 _LENGTHY = re.compile(r" \d+ ?GB.*$")
@@ -71,6 +72,8 @@ class RecommendationPage(AnswerPage[recommend.Recommendation]):
 
     def start(self) -> Start:
         """Cheapest deployment, as input of a launch plan."""
+        from inference_econ.report.deployment_reader import start_of  # only launch plans need it
+
         return start_of(self.answer[0], self.answer.targets, "the first row")
 
 
