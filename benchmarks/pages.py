@@ -20,6 +20,7 @@ import tomllib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -31,9 +32,10 @@ from inference_econ.extras.web.sentences import summary
 from inference_econ.inputs import catalog
 from inference_econ.records.plain import csv_text, json_text
 from inference_econ.report.page import Page
+from inference_econ.requests import Host
 from inference_econ.requests.words import command_of
 
-show, main = (import_module(f"inference_econ_cli.{name}") for name in ("show", "main"))
+show, main, commands = (import_module(f"inference_econ_cli.{name}") for name in ("show", "main", "commands"))
 ROOT = Path(__file__).parents[1]
 #: Golden pages and their digests, and the commands of all pages by the key that names their files.
 GOLDEN = ROOT / "tests" / "golden"
@@ -56,8 +58,13 @@ def ask(command: str) -> Page | str:
         # The page is rendered later, and needs no click context. `watch` prints by itself, and exits with 1 if a
         # window is outside the interval.
         with called.make_context(row.name, words) as context, redirect_stdout(printed), suppress(click.exceptions.Exit):
-            answer: Page | str | None = called.answer(context)
-            return answer or printed.getvalue()
+            show.Output.of(context.params)
+            with called.waited_for(context, partial(show.remark, quiet=True)):
+                host = Host(put=partial(show.put, path=None, quiet=True), parse=commands.parsed)
+                answer = called.asked(context).answer(host)
+            if answer is None or isinstance(answer, int):
+                return printed.getvalue()
+            return answer if isinstance(answer, str) else show.page_of(answer)
         return printed.getvalue()
     except Exception as error:  # A rejection is also a page.
         return f"{type(error).__name__}: {getattr(error, 'message', error)}\n"

@@ -187,7 +187,7 @@ class ClickCommand(click.Command):
         asked, ask = self.asked(ctx), self.row.load()
         output = show.Output.of(ctx.params)
         tell = partial(show.remark, quiet=output.quiet)
-        with self._waited_for(ctx, tell):
+        with self.waited_for(ctx, tell):
             # Commands that print by themselves have no progress bar; an integer result is the exit code.
             silent = output.quiet or ask.__annotations__["return"] in ("None", "int")
             with show.progress_bar(quiet=silent) as progress:
@@ -199,16 +199,6 @@ class ClickCommand(click.Command):
             elif answered is not None:
                 show.emit(answered, output, asked)
 
-    def answer(self, ctx: click.Context) -> Any:
-        """Return the result as a page or a text, without showing it."""
-        show.Output.of(ctx.params)
-        with self._waited_for(ctx, partial(show.remark, quiet=ctx.params.get("quiet", False))):
-            host = Host(put=partial(show.put, path=None, quiet=True), parse=parsed)
-            answered = self.asked(ctx).answer(host)
-            if answered is None or isinstance(answered, int):
-                return None
-            return answered if isinstance(answered, str) else show.page_of(answered)
-
     def asked(self, ctx: click.Context) -> Invocation:
         """Return the command with its parsed options."""
         sources = {str(it.name): ctx.get_parameter_source(str(it.name)) for it in self.params}
@@ -216,7 +206,7 @@ class ClickCommand(click.Command):
         return Invocation(self.row, ctx.params, given)
 
     @contextmanager
-    def _waited_for(self, ctx: click.Context, tell: Callable[[str], None]) -> Iterator[None]:
+    def waited_for(self, ctx: click.Context, tell: Callable[[str], None]) -> Iterator[None]:
         """Report run times, and show partial results after an interrupt.
 
         If the work would take too long, the error names the options that reduce it.

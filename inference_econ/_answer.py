@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from inference_econ._named import named as imported
 from inference_econ.errors import InputError
@@ -20,19 +21,34 @@ if TYPE_CHECKING:
 _NAMED, _BRIEF = 2, 100
 
 
-class ShownPicture(Protocol):
-    """Picture of a result for notebooks, as SVG and as an Altair chart."""
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Picture in a notebook: interactive if the notebook supports Vega-Lite, else SVG.
 
-    @property
-    def svg(self) -> str:
-        """Picture as SVG text."""
+    Attributes
+    ----------
+    svg : str
+        SVG text.
+    chart : altair chart or None
+        Chart that users can change or combine; None for figures of the published study.
+    """
 
-    @property
-    def chart(self) -> Any:
-        """Altair chart, which can be changed or combined. The value is None for figures of the published study."""
+    svg: str
+    chart: Any = None
 
-    def _repr_svg_(self) -> str: ...
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, object]: ...
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, object]:  # noqa: ARG002
+        """Return the picture as SVG and as an interactive chart, which needs no network."""
+        shown: dict[str, object] = {"image/svg+xml": self.svg, "text/plain": repr(self)}
+        if self.chart is None:
+            return shown
+        return {imported("report.charts:mime_type")(): imported("report.charts:specification")(self.chart), **shown}
+
+    def __repr__(self) -> str:
+        """Return the size of the SVG text instead of the text."""
+        return f"<Picture: {len(self.svg):,} characters of SVG>"
 
 
 class Shown:
@@ -86,7 +102,7 @@ class Shown:
         """Result as plain data with base units; ``--format json`` prints the same data."""
         return named(self.displayed.record())
 
-    def plot(self, path: str | Path | None = None) -> ShownPicture:
+    def plot(self, path: str | Path | None = None) -> Picture:
         """Draw the result.
 
         Parameters
@@ -105,7 +121,7 @@ class Shown:
         InputError
             If the result has no picture, or the file cannot be written.
         """
-        picture: ShownPicture = self._page().picture(path)
+        picture: Picture = self._page().picture(path)
         return picture
 
     def save(self, path: str | Path) -> None:

@@ -17,6 +17,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from inference_econ._named import named
 from inference_econ.errors import InferenceEconError, InputError, UnknownNameError, of_option
 from inference_econ.inputs.options import parsed_value
 from inference_econ.inputs.places import Kind as Kind
@@ -32,7 +33,7 @@ from inference_econ.inputs.places import part_names as part_names
 from inference_econ.inputs.places import uncopied as uncopied
 
 if TYPE_CHECKING:
-    from inference_econ.inputs._spec import Spec
+    from inference_econ.inputs._spec import SourcedSpec, Spec
     from inference_econ.inputs._yaml import Document, Location
     from inference_econ.inputs.economic_defaults import Elasticity, Learning, Ownership, PowerSpec, TierSpec
     from inference_econ.inputs.engine_specs import EngineSpec, KernelCount
@@ -49,13 +50,14 @@ if TYPE_CHECKING:
 Name = str | os.PathLike[str]
 SpecT = TypeVar("SpecT", bound="Spec")
 
-_SINGULAR = {
-    "hardware": "hardware",
-    "models": "model",
-    "scenarios": "scenario",
-    "assumptions": "assumptions",
-    "engines": "engine",
-    "traffic": "traffic",
+#: Word for one entry and class of the specification (``module:name``), by kind of entry.
+_KINDS: dict[Kind, tuple[str, str]] = {
+    "hardware": ("hardware", "inputs.hardware:HardwareSpec"),
+    "models": ("model", "inputs.models.model:ModelSpec"),
+    "traffic": ("traffic", "inputs.workload.traffic:TrafficSpec"),
+    "assumptions": ("assumptions", "inputs.presets.assumptions:Assumptions"),
+    "scenarios": ("scenario", "inputs.scenarios.scenario:Scenario"),
+    "engines": ("engine", "inputs.engine_specs:EngineSpec"),
 }
 #: Argument of ``inference-econ list`` for each kind, if it differs from the name of the kind.
 _LISTED = {"hardware": "gpus"}
@@ -167,7 +169,7 @@ def meaning(kind: Kind, name: str) -> Meaning:
     """
     if not name.strip():
         raise InputError(
-            f"the name of the {_SINGULAR[kind]} is empty; 'inference-econ list {_LISTED.get(kind, kind)}' lists all"
+            f"the name of the {_KINDS[kind][0]} is empty; 'inference-econ list {_LISTED.get(kind, kind)}' lists all"
         )
     shipped = names(kind)
     if name not in shipped and f"profiles/{name}" in shipped:  # the prefix profiles/ may be omitted
@@ -236,7 +238,7 @@ _COUNTED = re.compile(r"^\d+_?x_?")
 def _unknown(kind: Kind, name: str, shipped: Sequence[str]) -> str:
     from inference_econ.inputs.name_matching import meant, split_quantization
 
-    word, other = _SINGULAR[kind], _OTHER.get(kind)
+    word, other = _KINDS[kind][0], _OTHER.get(kind)
     if "," in name:
         return f"{name!r} is no {word}: give one name here; options that take several are repeated, one name each"
     try:
@@ -317,9 +319,7 @@ def hardware(name: Name, *, changes: Iterable[str] = ()) -> HardwareSpec:
     UnknownNameError, SpecError, InputError
         If the name, the file or a change is invalid; the message includes the fix.
     """
-    from inference_econ.inputs.hardware import HardwareSpec
-
-    return _load(HardwareSpec, "hardware", name, tuple(changes))
+    return cast("HardwareSpec", read("hardware", name, changes))
 
 
 def model(name: Name, *, changes: Iterable[str] = ()) -> ModelSpec:
@@ -327,9 +327,7 @@ def model(name: Name, *, changes: Iterable[str] = ()) -> ModelSpec:
 
     The path may be a Hugging Face ``config.json``, or a folder that contains one.
     """
-    from inference_econ.inputs.models.model import ModelSpec
-
-    return _load(ModelSpec, "models", name, tuple(changes))
+    return cast("ModelSpec", read("models", name, changes))
 
 
 def recognized(spec: ModelSpec) -> ModelSpec:
@@ -399,37 +397,27 @@ def usual_acceptance(proposer: ProposerName, target: ModelSpec | None) -> UsualA
 
 def assumptions(name: Name, *, changes: Iterable[str] = ()) -> Assumptions:
     """Read a preset of assumptions by name or path; see :func:`hardware` for ``changes`` and errors."""
-    from inference_econ.inputs.presets.assumptions import Assumptions
-
-    return _load(Assumptions, "assumptions", name, tuple(changes))
+    return cast("Assumptions", read("assumptions", name, changes))
 
 
 def as_fitted(name: Name) -> Assumptions:
     """Read fitted assumptions without their measured corrections."""
-    from inference_econ.inputs.presets.assumptions import Assumptions
-
-    return _fresh(Assumptions, "assumptions", os.fspath(name), (), levelled=False)
+    return cast("Assumptions", _fresh("assumptions", os.fspath(name), (), levelled=False))
 
 
 def scenario(name: Name, *, changes: Iterable[str] = ()) -> Scenario:
     """Read a scenario by name or path; see :func:`hardware` for ``changes`` and errors."""
-    from inference_econ.inputs.scenarios.scenario import Scenario
-
-    return _load(Scenario, "scenarios", name, tuple(changes))
+    return cast("Scenario", read("scenarios", name, changes))
 
 
 def engine(name: Name, *, changes: Iterable[str] = ()) -> EngineSpec:
     """Read a serving engine by name or path; see :func:`hardware` for ``changes`` and errors."""
-    from inference_econ.inputs.engine_specs import EngineSpec
-
-    return _load(EngineSpec, "engines", name, tuple(changes))
+    return cast("EngineSpec", read("engines", name, changes))
 
 
 def traffic(name: Name, *, changes: Iterable[str] = ()) -> TrafficSpec:
     """Read a workload by name or path; see :func:`hardware` for ``changes`` and errors."""
-    from inference_econ.inputs.workload.traffic import TrafficSpec
-
-    return _load(TrafficSpec, "traffic", name, tuple(changes))
+    return cast("TrafficSpec", read("traffic", name, changes))
 
 
 def place(kind: Kind, name: Name, location: Location) -> str:
@@ -481,26 +469,30 @@ def _kernels(engine_and_version: str) -> tuple[KernelCount, ...]:
     return engine(name).at(version or None).kernels
 
 
-def _load(cls: type[SpecT], kind: Kind, spec: Name, changes: tuple[str, ...]) -> SpecT:
-    """Read a specification.
+def classes() -> dict[str, type[SourcedSpec]]:
+    """Classes of specifications, by the word for one entry: ``hardware``, ``model``, ``traffic`` and so on."""
+    return {word: named(place) for word, place in _KINDS.values()}
+
+
+def read(kind: Kind, name: Name, changes: Iterable[str] = ()) -> SourcedSpec:
+    """Read an entry of any kind; see :func:`hardware` for arguments and errors.
 
     Files of the package are parsed once and copied for each caller; user files are parsed on each call.
     """
-    if not isinstance(spec, (str, os.PathLike)):
-        raise InputError(f"{_SINGULAR[kind]}: a name, a path or a {cls.__name__} is needed, got {spec!r}")
-    name, remark, base, *_ = meaning(kind, os.fspath(spec))
+    word, place = _KINDS[kind]
+    if not isinstance(name, (str, os.PathLike)):
+        raise InputError(f"{word}: a name, a path or a {place.partition(':')[2]} is needed, got {name!r}")
+    changes, (name, remark, base, *_) = tuple(changes), meaning(kind, os.fspath(name))
     if remark and name in names(kind):  # Checkpoints and files appear under their own name in every result.
         _LOG.warning(remark)
     if base or name in names(kind):
-        shipped = cast("SpecT", _shipped(cls, kind, name, changes))
+        shipped = _shipped(kind, name, changes)
         return shipped if is_uncopied() else shipped.model_copy(deep=True)
-    own = _fresh(cls, kind, name, changes)
-    if kind != "models":
-        return own
-    return cast("SpecT", recognized(cast("ModelSpec", own)))
+    own = _fresh(kind, name, changes)
+    return recognized(cast("ModelSpec", own)) if kind == "models" else own
 
 
-def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...], *, levelled: bool = True) -> SpecT:
+def _fresh(kind: Kind, name: str, changes: tuple[str, ...], *, levelled: bool = True) -> SourcedSpec:
     document, is_preset = _read(kind, name), kind == "assumptions"
     # Adapters are part of the workload. The fitted constants stay valid if only adapters are changed.
     fitted = all(change.startswith("adapters.") for change in changes)
@@ -511,27 +503,29 @@ def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...], *,
         for change in changes:
             if is_preset and any(f"{field}." in change.partition("=")[0] for _, field in _FILES):
                 _graft_files(document)  # Changes can concern fields inside the referenced files.
-            _apply(document, change, _SINGULAR[kind])
+            _apply(document, change, _KINDS[kind][0])
         if is_preset:
             _graft_files(document)
             if fitted and levelled:
                 _graft_levels(document, name)
         if kind != "scenarios":
+            cls: type[SourcedSpec] = named(_KINDS[kind][1])
             return cls.from_document(document)
         from inference_econ.inputs.scenarios.scenario import scenario_of
 
-        return cast("SpecT", scenario_of(document, meaning))  # names are checked together with the other fields
+        return scenario_of(document, meaning)  # names are checked together with the other fields
 
 
 # Studies change fields in any number of ways, so the number of cached specifications is limited. The limit is
 # several times the size of the catalog.
 @lru_cache(maxsize=1024)
-def _shipped(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...]) -> SpecT:
+def _shipped(kind: Kind, name: str, changes: tuple[str, ...]) -> SourcedSpec:
     if changes or name not in names(kind):
-        return _fresh(cls, kind, name, changes)
+        return _fresh(kind, name, changes)
     from inference_econ.inputs.kept import kept  # imports pydantic
 
-    return kept(cls, files(kind)[name], lambda: _fresh(cls, kind, name, ()))
+    cls: type[SourcedSpec] = named(_KINDS[kind][1])
+    return kept(cls, files(kind)[name], lambda: _fresh(kind, name, ()))
 
 
 def _read(kind: Kind, name: str, readers: tuple[str, ...] = ()) -> Document:

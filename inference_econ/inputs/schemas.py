@@ -9,23 +9,10 @@ from typing import Any
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
 from inference_econ.inputs._spec import Spec
-from inference_econ.inputs.engine_specs import EngineSpec
-from inference_econ.inputs.hardware import HardwareSpec
-from inference_econ.inputs.models.model import ModelSpec
-from inference_econ.inputs.presets.assumptions import GROUPS, Assumptions, value_of
-from inference_econ.inputs.scenarios.scenario import Scenario
-from inference_econ.inputs.workload.traffic import TrafficSpec
+from inference_econ.inputs.presets.assumptions import GROUPS, value_of
 
 #: Pattern of roles of reStructuredText, which do not exist in Markdown.
 _MARKUP = re.compile(r":\w+:`([^`]+)`")
-_KINDS: dict[str, type[Spec]] = {
-    "hardware": HardwareSpec,
-    "model": ModelSpec,
-    "traffic": TrafficSpec,
-    "assumptions": Assumptions,
-    "scenario": Scenario,
-    "engine": EngineSpec,
-}
 
 
 def json_schema(kind: str) -> dict[str, Any]:
@@ -36,9 +23,10 @@ def json_schema(kind: str) -> dict[str, Any]:
     InputError
         If the kind is unknown.
     """
-    if kind not in _KINDS:
-        raise InputError(f"unknown kind {kind!r}; kinds: {', '.join(_KINDS)}")
-    return _KINDS[kind].model_json_schema()
+    classes = catalog.classes()
+    if kind not in classes:
+        raise InputError(f"unknown kind {kind!r}; kinds: {', '.join(classes)}")
+    return classes[kind].model_json_schema()
 
 
 def reference_page() -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from inference_econ._answer import Shown
+from inference_econ._answer import Picture, Shown
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError
 from inference_econ.records.files import CHARTS, PICTURES, check_picture
@@ -102,36 +102,6 @@ class Headline:
 
 #: Blocks that a terminal shows in sequence; ``--quiet`` shows tables only.
 Block = Table | Sketch | ShareBar | Remarks | Headline
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """Picture in a notebook: interactive if the notebook supports Vega-Lite, else SVG.
-
-    Attributes
-    ----------
-    svg : str
-        SVG text.
-    chart : altair chart or None
-        Chart that users can change or combine; None for figures of the published study.
-    """
-
-    svg: str
-    chart: charts.AnyChart | None = None
-
-    def _repr_svg_(self) -> str:
-        return self.svg
-
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, object]:  # noqa: ARG002
-        """Return the picture as SVG and as an interactive chart, which needs no network."""
-        shown: dict[str, object] = {"image/svg+xml": self.svg, "text/plain": repr(self)}
-        if self.chart is None:
-            return shown
-        return {charts.mime_type(): charts.specification(self.chart), **shown}
-
-    def __repr__(self) -> str:
-        """Return the size of the SVG text instead of the text."""
-        return f"<Picture: {len(self.svg):,} characters of SVG>"
 
 
 #: Template: tables with their notes, then the chart.

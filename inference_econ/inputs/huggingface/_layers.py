@@ -149,15 +149,10 @@ class LayerReader(ConfigReader):
             return stated
         if default is not None:
             return self.without("head_dim", default)
-        hidden, queries = self.hidden_size(), self.heads()
-        if hidden % queries:
-            self.stop(
-                f"head_dim is missing, and hidden_size {hidden} is not a multiple of num_attention_heads {queries}"
-            )
-        return hidden // queries
+        return self.split()
 
     def split(self) -> int:
-        """Width of a head in families without a key for it: the model width divided by the number of heads."""
+        """Model width divided by the number of heads, which is the width of a head if no key states it."""
         hidden, count = self.hidden_size(), self.heads()
         if hidden % count:
             self.stop(f"hidden_size {hidden} is not a multiple of the {count} heads")

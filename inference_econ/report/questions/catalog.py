@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from inference_econ import inputs
 from inference_econ.answers.deployments.default_slo import offers_of
@@ -50,18 +49,9 @@ class EntryPage(Page):
 
 def listing(kind: inputs.Kind) -> list[dict[str, object]]:
     """Return the records of all catalog entries of one kind."""
-    return [{"name": name, **_summary(_read(kind, name))} for name in inputs.catalog.names(kind)]
+    return [{"name": name, **_summary(inputs.catalog.read(kind, name))} for name in inputs.catalog.names(kind)]
 
 
-#: Entry of the catalog.
-_Entry: TypeAlias = (
-    inputs.HardwareSpec
-    | inputs.ModelSpec
-    | inputs.Scenario
-    | inputs.Assumptions
-    | inputs.EngineSpec
-    | inputs.TrafficSpec
-)
 #: Maximum number of shown elements of a long list [1].
 _SHOWN = 12
 #: Columns that narrow terminals leave out.
@@ -85,7 +75,7 @@ def _listed(
 
 def detail(kind: inputs.Kind, name: str) -> dict[str, object]:
     """Return the record of one catalog entry, with derived values."""
-    spec = _read(kind, name)
+    spec = inputs.catalog.read(kind, name)
     record: dict[str, object] = spec.model_dump(mode="json", exclude_none=True)
     if isinstance(spec, inputs.ModelSpec):
         record |= attributes(spec, "total_parameters active_parameters kv_elements_per_token")
@@ -107,15 +97,7 @@ def detail_table(kind: inputs.Kind, name: str, record: Mapping[str, object]) -> 
     return Table(f"{kind} {name}", ("field", "value", "source"), tuple(rows))
 
 
-def _read(kind: inputs.Kind, name: str) -> _Entry:
-    readers: Mapping[inputs.Kind, Callable[[str], _Entry]] = {
-        "hardware": inputs.catalog.hardware, "models": inputs.catalog.model, "scenarios": inputs.catalog.scenario,
-        "engines": inputs.catalog.engine, "traffic": inputs.catalog.traffic, "assumptions": inputs.catalog.assumptions,
-    }  # fmt: skip
-    return readers[kind](name)
-
-
-def _summary(spec: _Entry) -> dict[str, object]:
+def _summary(spec: inputs.SourcedSpec) -> dict[str, object]:
     if isinstance(spec, inputs.HardwareSpec):
         peaks = spec.dense_flops_per_second
         wide = peaks.get("bf16", peaks.get("fp16", 0.0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, Self
@@ -132,25 +133,32 @@ Counts = npt.NDArray[np.int64]
 LengthLaw = Callable[[int, "np.random.Generator"], Counts]
 
 
-class ArrivalProcess(Protocol):
+class ArrivalProcess(ABC):
     """Arrival process of requests, which can be scaled to any mean rate."""
 
+    __slots__ = ()
+
     @property
+    @abstractmethod
     def scv(self) -> float:
         """Squared coefficient of variation of interarrival times for the analytical model [1]."""
 
+    @abstractmethod
     def times(self, count: int, requests_per_second: float, random: np.random.Generator) -> Array:
         """Arrival times at a mean rate [1/s], ascending, shape (count,) [s]."""
 
-    def among(self, instances: float) -> ArrivalProcess:
+    def among(self, instances: float) -> Self:
         """Arrivals at one of ``instances`` instances [1], if a router assigns requests to instances at random.
 
-        Values below 1 merge streams: 1 / n gives the union of n independent streams.
+        Values below 1 merge streams: 1 / n gives the union of n independent streams. By default, the arrivals are
+        unchanged, because :meth:`times` at a lower rate returns fewer or random requests of the workload.
         """
+        del instances
+        return self
 
 
 @dataclass(frozen=True, slots=True)
-class Gamma:
+class Gamma(ArrivalProcess):
     """Arrivals with independent, gamma-distributed interarrival times; Poisson arrivals by default.
 
     Attributes
@@ -172,17 +180,14 @@ class Gamma:
         if not 0.0 <= self.scv < math.inf:
             raise InputError(f"arrival_scv must be a number >= 0, got {self.scv:g}")
 
-    def gaps(self, count: int, random: np.random.Generator) -> Array:
-        """Interarrival times with mean 1, shape (count,) [1]."""
-        return np.full(count, 1.0) if self.scv == 0.0 else random.gamma(1.0 / self.scv, self.scv, count)
-
     def times(self, count: int, requests_per_second: float, random: np.random.Generator) -> Array:
         """Arrival times at a mean rate [1/s], shape (count,) [s]."""
-        return np.asarray(np.cumsum(self.gaps(count, random)) / requests_per_second)
+        gaps = np.full(count, 1.0) if self.scv == 0.0 else random.gamma(1.0 / self.scv, self.scv, count)
+        return np.asarray(np.cumsum(gaps) / requests_per_second)
 
-    def among(self, instances: float) -> Gamma:
+    def among(self, instances: float) -> Self:
         """Arrivals at one of several instances [1]; see :func:`inference_econ.formulas.queueing.split_scv`."""
-        return Gamma(float(queueing.split_scv(self.scv, instances)))
+        return type(self)(float(queueing.split_scv(self.scv, instances)))
 
 
 #: Arrivals of many independent users.
@@ -190,7 +195,7 @@ POISSON = Gamma()
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(ArrivalProcess):
     """Recorded arrivals, which repeat after the last recorded request.
 
     Attributes
@@ -216,23 +221,15 @@ class Recorded:
         """Squared coefficient of variation of interarrival times [1]."""
         return float(np.var(self.seconds) / np.mean(self.seconds) ** 2)
 
-    def gaps(self, count: int, random: np.random.Generator) -> Array:
-        """Recorded interarrival times scaled to mean 1, shape (count,) [1]."""
-        del random  # deterministic
-        return np.resize(np.array(self.seconds) / np.mean(self.seconds), count)
-
     def times(self, count: int, requests_per_second: float, random: np.random.Generator) -> Array:
         """Recorded arrival times scaled to a mean rate [1/s], shape (count,) [s]."""
-        return np.asarray(np.cumsum(self.gaps(count, random)) / requests_per_second)
-
-    def among(self, instances: float) -> Recorded:
-        """Return the arrivals unchanged, because simulations at lower rates use fewer of the recorded requests."""
-        del instances
-        return self
+        del random  # deterministic
+        gaps = np.resize(np.array(self.seconds) / np.mean(self.seconds), count)
+        return np.asarray(np.cumsum(gaps) / requests_per_second)
 
 
 @dataclass(frozen=True, slots=True)
-class Changing:
+class Changing(ArrivalProcess):
     """Arrivals whose rate follows a periodic curve; a higher mean rate scales the curve, but not its period.
 
     Attributes
@@ -268,13 +265,8 @@ class Changing:
         period, ends = len(self.rates) * interval, np.arange(len(self.rates) + 1) * interval
         through = np.concatenate(([0.0], np.cumsum(self.rates))) / np.sum(self.rates)
         # ``passed`` is in units of the number of requests in a period.
-        passed = np.cumsum(within.gaps(count, random)) / (requests_per_second * period)
+        passed = within.times(count, requests_per_second * period, random)
         return np.asarray(np.floor(passed) * period + np.interp(passed % 1.0, through, ends))
-
-    def among(self, instances: float) -> Changing:
-        """Return the arrivals unchanged. At a lower rate, :meth:`times` selects a random part of the requests."""
-        del instances
-        return self
 
 
 def arrivals_of(requests: Requests, scv: float) -> ArrivalProcess:
