@@ -71,8 +71,8 @@ def with_default_slo(
     targets : Targets or None
         SLOs. None and ``Targets(is_default=True)`` mean the default SLO.
     answer : callable
-        Function that computes the result within given SLOs. It raises :class:`~inference_econ.errors.NothingFitsError` if
-        no deployment meets the SLOs.
+        Function that computes the result within given SLOs. It raises
+        :class:`~inference_econ.errors.NothingFitsError` if no deployment meets the SLOs.
 
     Returns
     -------
