@@ -324,7 +324,7 @@ def service_title(
 
 
 def default_slo_notes(usual: UsualSpeed | None) -> tuple[str, ...]:
-    """Sentences on the default TPOT SLO: its speed with the source; empty if the query sets the SLOs."""
+    """Note on the speed and the source of the default TPOT SLO; empty if the query sets the SLOs."""
     if usual is None:
         return ()
     if not usual.tokens_per_second:

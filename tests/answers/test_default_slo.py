@@ -95,7 +95,7 @@ def test_all_ways_to_size_a_fleet_use_the_default() -> None:
 
 
 def test_a_speed_that_only_an_idle_server_reaches_is_no_default() -> None:
-    """On one H100 per instance, tokens at 150 tokens/s cost more than ten times as much as the cheapest tokens."""
+    """On one H100 per instance, tokens at 150 tokens/s cost more than ten times the cheapest tokens."""
     layouts = offer_of(most=1)
     sheet, sized = price(layouts, 2.0), recommend([layouts], 2.0)
     reason = "150, the median of 21 API offers of 2025-06-27, openrouter2025, costs over 10x as much here"

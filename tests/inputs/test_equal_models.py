@@ -28,7 +28,7 @@ EQUAL = {
 
 @pytest.fixture
 def imported(tmp_path: Path) -> Path:
-    """Return the file of an imported DeepSeek-V3 with a name of its own."""
+    """Return the file of an imported DeepSeek-V3 with another name."""
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "config.json").write_bytes((CONFIGS / "deepseek-ai--DeepSeek-V3_config.json").read_bytes())

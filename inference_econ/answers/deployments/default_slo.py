@@ -59,10 +59,10 @@ class UsualSpeed:
 def with_default_slo(
     candidates: Sequence[Candidate], targets: Targets | None, answer: Callable[[Targets], Answer]
 ) -> tuple[Answer, Targets, UsualSpeed | None]:
-    """Answer a query within its SLOs, or within the default TPOT SLO of the model if the query sets no SLO.
+    """Compute a result within the SLOs of a query, or within the default TPOT SLO if the query sets no SLO.
 
-    If no deployment reaches the median speed of API offers, or if tokens at this speed cost more than ten times as much
-    as the cheapest tokens, the SLO is 20 tokens/s. If no deployment reaches this speed either, no SLO is set.
+    The SLO is 20 tokens/s if no deployment reaches the median speed of API offers, or if tokens at this speed cost more
+    than ten times the cheapest tokens. If no deployment reaches 20 tokens/s either, no SLO is set.
 
     Parameters
     ----------
@@ -71,13 +71,13 @@ def with_default_slo(
     targets : Targets or None
         SLOs. None and ``Targets(is_default=True)`` mean the default SLO.
     answer : callable
-        Function that answers the query within given SLOs. It raises :class:`~inference_econ.errors.NothingFitsError` if
-        no deployment meets the SLOs.
+        Function that computes the result within given SLOs. It raises
+        :class:`~inference_econ.errors.NothingFitsError` if no deployment meets the SLOs.
 
     Returns
     -------
     tuple
-        Answer, SLOs of this answer, and speed of the default SLO (None if the query sets the SLOs).
+        Result, its SLOs, and speed of the default SLO (None if the query sets the SLOs).
     """
     asked = Targets(is_default=True) if targets is None else targets
     if asked.given or not asked.is_default:
@@ -110,7 +110,7 @@ def _cost_ratio(candidates: Sequence[Candidate], targets: Targets) -> float:
 
 
 def _least_dollars(candidates: Iterable[Candidate], targets: Targets) -> float:
-    """Cost of the cheapest tokens whose mean latencies meet the SLOs; infinite if no deployment meets them."""
+    """Cost of the cheapest tokens within the SLOs, at mean latencies; infinite if no deployment meets the SLOs."""
     costs = (candidate.kept_dollars(targets) for candidate in candidates)
     return min(float(np.min(dollars, initial=np.inf, where=np.isfinite(dollars))) for dollars in costs)
 

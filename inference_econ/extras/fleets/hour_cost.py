@@ -118,7 +118,7 @@ def hour_cost(
     --------
     >>> cost = hour_cost("h100_sxm", 30e3)
     >>> round(float(cost.parts.depreciation), 3)
-    0.856
+    0.685
     """
     chip = hardware if isinstance(hardware, HardwareSpec) else catalog.hardware(hardware)
     usual = catalog.ownership() if terms is None else terms
