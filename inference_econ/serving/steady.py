@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -208,6 +209,8 @@ class Batches:
 
 #: Number of prompts per step above which the random variation of this number is neglected [1].
 _MANY = 40.0
+#: Borders of the ranges of mean numbers for which equally many counts are enumerated [1].
+_MEANS = (-1.0, 4.0, 12.0, _MANY)
 #: Number of iterations for the number of prompts that arrive during a step [1].
 _PASSES = 3
 #: Number of iterations for delayed prefill; the first iteration assumes a single prompt [1].
@@ -400,7 +403,7 @@ class _Counted(NamedTuple):
 
 def _counted(batches: Batches, part: _Part, mean: Array) -> _Counted:
     """Durations and probabilities of steps by number of chunks; ``mean`` is the mean number per step [1]."""
-    numbers = np.arange(np.ceil(mean.max() + 8.0 * np.sqrt(mean.max())) + 9.0)
+    numbers = np.arange(_most_counts(mean.max()) + 1.0)
     counts = numbers.reshape(-1, *[1] * mean.ndim)
     begun, several = np.minimum(counts, part.stages), batches.parts.number > 1
     # Chunks that exceed a full step need additional steps, which also decode. More chunks never take less GPU time.
@@ -412,12 +415,20 @@ def _counted(batches: Batches, part: _Part, mean: Array) -> _Counted:
     counts, work, more = counts[:-1], work[:-1], work[1:]
     taken = np.maximum(part.waiting * begun[:-1], work)
     together = np.broadcast_to(batches.groups > 1.0, mean.shape)
-    chance = met = _poisson(mean, len(counts))
-    if together.any():
-        length = np.broadcast_to(batches.decode + taken, chance.shape)[:, together]
-        met = chance.copy()
-        chance[:, together], met[:, together] = (_by_length if several else _gated)(mean[together], length)
+    chance = np.zeros((len(counts), *mean.shape))
+    chance[:, ~together] = _poisson(mean[~together], len(counts))
+    met = chance.copy() if several else chance
+    for low, high in pairwise((-1.0, _MANY) if several else _MEANS):
+        some = together & (mean > low) & (mean <= high)
+        most = min(_most_counts(high), len(counts))
+        length = np.broadcast_to(batches.decode + taken[:most], (most, *mean.shape))[:, some]
+        chance[:most, some], met[:most, some] = (_by_length if several else _gated)(mean[some], length)
     return _Counted(counts, work, more, taken, chance, met)
+
+
+def _most_counts(mean: float) -> int:
+    """Number of counts 0, 1, ... that are enumerated for a mean [1]; larger counts have negligible probabilities."""
+    return math.ceil(mean + 8.0 * math.sqrt(mean)) + 8
 
 
 def _expected(chance: Array, values: Array) -> Array:
@@ -532,7 +543,7 @@ def _poisson(mean: Array, counts: int) -> Array:
     np.exp(-np.minimum(mean, 700.0), out=chance[0])
     for number in range(1, counts):
         np.multiply(chance[number - 1], mean, out=chance[number])
-        chance[number] /= number
+        chance[number] *= 1.0 / number
     return chance
 
 
