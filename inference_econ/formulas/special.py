@@ -53,7 +53,8 @@ def log_gamma(values: Array) -> Array:
     inverse, series = 1.0 / above**2, np.zeros_like(above)
     for coefficient in (1.0 / 1188.0, -1.0 / 1680.0, 1.0 / 1260.0, -1.0 / 360.0, 1.0 / 12.0):
         series = series * inverse + coefficient
-    return (above - 0.5) * np.log(above) - above + 0.5 * math.log(2.0 * math.pi) + series / above - np.log(product)
+    stirling = (above - 0.5) * np.log(above) - above + 0.5 * math.log(2.0 * math.pi) + series / above
+    return np.asarray(stirling - np.log(product))
 
 
 def normal_quantiles(shares: Array) -> Array:
