@@ -19,6 +19,8 @@ _EXACT = float(np.finfo(float).eps)
 _MOST_TERMS, _MOST_STEPS = 10_000, 200
 #: Number of terms after which the size of the last term is checked [1]; a check takes as long as a term.
 _CHECKED = 4
+#: Number that is added to the argument of Stirling's series [1].
+_SHIFT = 10
 #: Distance from the mean above which a Poisson probability is treated as zero [standard deviations].
 _NEVER = 10.0
 _NORMAL = NormalDist()
@@ -39,14 +41,20 @@ def log_gamma(values: Array) -> Array:
 
     Notes
     -----
-    Section 5.2 of the DLMF, Olver et al. (2010).
+    Series 5.11.1 and recurrence 5.5.1 of the DLMF, Olver et al. (2010).
 
     Examples
     --------
     >>> np.exp(log_gamma(np.array([1.0, 4.0, 5.0]))).round(9)
     array([ 1.,  6., 24.])
     """
-    return np.array([math.lgamma(value) for value in values.ravel().tolist()]).reshape(values.shape)
+    # Stirling's series applies to large arguments; the recurrence of the gamma function leads to smaller ones.
+    above, product = values + _SHIFT, np.prod([values + number for number in range(_SHIFT)], axis=0)
+    inverse, series = 1.0 / above**2, np.zeros_like(above)
+    for coefficient in (1.0 / 1188.0, -1.0 / 1680.0, 1.0 / 1260.0, -1.0 / 360.0, 1.0 / 12.0):
+        series = series * inverse + coefficient
+    stirling = (above - 0.5) * np.log(above) - above + 0.5 * math.log(2.0 * math.pi) + series / above
+    return np.asarray(stirling - np.log(product))
 
 
 def normal_quantiles(shares: Array) -> Array:

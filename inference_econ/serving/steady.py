@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -201,6 +202,12 @@ class Batches:
         """Mean number of prompts that start per step, one for each request that completes, shape (...) [1]."""
         return np.asarray(self.others / np.maximum(self.steps, 1.0))
 
+    def columns(self, chosen: slice) -> Batches:
+        """Select batches by their place on the last axis."""
+        size, decode, saved = (values[..., chosen] for values in (self.size, self.decode, self.saved))
+        tokens = self.tokens[..., chosen] if self.tokens.ndim else self.tokens
+        return replace(self, size=size, decode=decode, tokens=tokens, saved=saved)
+
     def answer_seconds(self, prompt: Array) -> Array:
         """Duration of a request's decode steps, with the prefill of other prompts between them, shape (...) [s]."""
         return np.asarray(self.steps * self.decode + self.others * prompt)
@@ -208,6 +215,8 @@ class Batches:
 
 #: Number of prompts per step above which the random variation of this number is neglected [1].
 _MANY = 40.0
+#: Borders of the ranges of mean numbers of prompts per step for which equally many numbers are enumerated [1].
+_MEANS = (4.0, 12.0)
 #: Number of iterations for the number of prompts that arrive during a step [1].
 _PASSES = 3
 #: Number of iterations for delayed prefill; the first iteration assumes a single prompt [1].
@@ -357,16 +366,34 @@ def chunked_steps(batches: Batches) -> Added:
     single = Added(longer, parts.number * chips, longer, longer, np.zeros(()))
     if parts.number > 1 and np.all(batches.groups == 1.0):
         return single
-    several = _added_by_chance(batches, part)
+    several = _added_by_chance(batches)
     return _where_alone(batches.groups, single, several) if parts.number > 1 else several
 
 
-def _added_by_chance(batches: Batches, part: _Part) -> Added:
-    """Added time per prompt if a random number of prompts share each step."""
-    parts = batches.parts.number
+def _added_by_chance(batches: Batches) -> Added:
+    """Added time per prompt if a random number of prompts share each step.
+
+    Fewer counts are enumerated for batches with a small mean number of chunks per step.
+    """
+    number = np.maximum(batches.begun * batches.parts.number, TINY)
+    means = np.maximum.accumulate(number.reshape(-1, number.shape[-1]).max(axis=0))
+    # The distribution of several chunks per prompt is found by iteration, which needs all counts.
+    borders = _MEANS if batches.parts.number == 1 else ()
+    ends = [0, *np.searchsorted(means, borders).tolist(), means.size]
+    added = [
+        _added_in_range(batches.columns(slice(start, end)), min(highest, float(means[-1])))
+        for (start, end), highest in zip(pairwise(ends), (*borders, _MANY), strict=True)
+        if start < end
+    ]
+    return added[0] if len(added) == 1 else Added(*(np.concatenate(each, axis=-1) for each in zip(*added, strict=True)))
+
+
+def _added_in_range(batches: Batches, most: float) -> Added:
+    """Added time per prompt, as in :func:`_added_by_chance`, if a step has at most ``most`` chunks on average [1]."""
+    parts, part = batches.parts.number, _part(batches)
     number = np.maximum(batches.begun * parts, TINY)
     usual = np.minimum(number, _MANY)
-    steps = _counted(batches, part, usual)
+    steps = _counted(batches, part, usual, most)
     growth, further = _beyond_counts(batches, part, usual, number)
     # Probabilities are normalized, because only a finite number of chunks is enumerated.
     growth = 1.0 / _expected(steps.chance, steps.parts) * growth
@@ -398,9 +425,13 @@ class _Counted(NamedTuple):
     """Probability that a new prompt's step has each number of other chunks [1]."""
 
 
-def _counted(batches: Batches, part: _Part, mean: Array) -> _Counted:
-    """Durations and probabilities of steps by number of chunks; ``mean`` is the mean number per step [1]."""
-    numbers = np.arange(np.ceil(mean.max() + 8.0 * np.sqrt(mean.max())) + 9.0)
+def _counted(batches: Batches, part: _Part, mean: Array, most: float) -> _Counted:
+    """Durations and probabilities of steps by number of chunks.
+
+    ``mean`` is the mean number of chunks per step, at most ``most`` [1]. Larger numbers than those that are enumerated
+    have negligible probabilities.
+    """
+    numbers = np.arange(np.ceil(most + 8.0 * np.sqrt(most)) + 9.0)
     counts = numbers.reshape(-1, *[1] * mean.ndim)
     begun, several = np.minimum(counts, part.stages), batches.parts.number > 1
     # Chunks that exceed a full step need additional steps, which also decode. More chunks never take less GPU time.
@@ -412,10 +443,11 @@ def _counted(batches: Batches, part: _Part, mean: Array) -> _Counted:
     counts, work, more = counts[:-1], work[:-1], work[1:]
     taken = np.maximum(part.waiting * begun[:-1], work)
     together = np.broadcast_to(batches.groups > 1.0, mean.shape)
-    chance = met = _poisson(mean, len(counts))
+    chance = np.empty((len(counts), *mean.shape))
+    chance[:, ~together] = _poisson(mean[~together], len(counts))
+    met = chance.copy() if several else chance
     if together.any():
         length = np.broadcast_to(batches.decode + taken, chance.shape)[:, together]
-        met = chance.copy()
         chance[:, together], met[:, together] = (_by_length if several else _gated)(mean[together], length)
     return _Counted(counts, work, more, taken, chance, met)
 
@@ -532,7 +564,7 @@ def _poisson(mean: Array, counts: int) -> Array:
     np.exp(-np.minimum(mean, 700.0), out=chance[0])
     for number in range(1, counts):
         np.multiply(chance[number - 1], mean, out=chance[number])
-        chance[number] /= number
+        chance[number] *= 1.0 / number
     return chance
 
 

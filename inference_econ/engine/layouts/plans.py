@@ -94,7 +94,7 @@ class Plans:
         return self.batch / self.pp
 
     @classmethod
-    def of(cls, accelerators: Array, batch: Array, pp: Array, new_tokens: int = 1) -> Plans:
+    def of(cls, accelerators: Array, batch: Array, pp: Array, new_tokens: float = 1) -> Plans:
         """Plans in which all chips of a stage compute attention.
 
         The assumptions determine the number of expert-parallel ranks.
