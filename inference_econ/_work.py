@@ -111,12 +111,6 @@ def allow(seconds: float = math.inf) -> Iterator[None]:
         _allowed.reset(before)
 
 
-def at_most(seconds: float) -> float:
-    """Time limit for work with an unknown run time [s]: the limit that :func:`allow` sets, else ``seconds``."""
-    allowed = _allowed.get()
-    return seconds if allowed == _SECONDS else allowed
-
-
 def check(work: str, *, seconds: float, size: float = 0.0, smaller: str) -> None:
     """Reject work that would take too long or need too much memory. Call this function before the work starts.
 

@@ -126,19 +126,6 @@ class CapturedSizes(Spec):
     """Limit on the captured batch size, in addition to ``largest``, divided by the maximum number of concurrent
     requests [1]."""
 
-    def sizes(self, slots: int) -> tuple[int, ...]:
-        """Captured batch sizes of a server with a given maximum concurrency [1].
-
-        Examples
-        --------
-        >>> CapturedSizes(smallest=(1, 2, 4), steps=((8, 8), (32, 16)), largest=64).sizes(50)
-        (1, 2, 4, 8, 16, 24, 32, 48)
-        """
-        most = int(min(self.largest, slots * self.per_slot))
-        ends = (*(start for start, _ in self.steps), self.largest + 1)[1:]
-        ranges = (range(start, end, every) for (start, every), end in zip(self.steps, ends, strict=False))
-        return tuple(size for some in (self.smallest, *ranges) for size in some if size <= most)
-
 
 class Admission(Spec):
     """Rule by which an engine admits requests to the KV cache and preempts them when memory runs out."""

@@ -682,12 +682,6 @@ class Steady:
         """TTFT of the average prompt, without the waits for earlier prompts and for the end of the running step [s]."""
         return self.ttft_seconds - self.queue_seconds - self.running_seconds
 
-    @property
-    def tokens_per_second(self) -> Array:
-        """Output speed of one user, 1 / TPOT [tokens/s]."""
-        with np.errstate(divide="ignore"):
-            return 1.0 / self.tpot_seconds
-
     def take(self, index: int | Indices) -> Steady:
         """Select layouts by their index on the first axis."""
         return replace(self._mapped(lambda values: values[index]), prompts=self.prompts.take(index))

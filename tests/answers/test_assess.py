@@ -212,10 +212,8 @@ def test_the_prediction_is_the_steady_state_of_the_same_layout_and_load() -> Non
 
 def test_what_is_measured_as_predicted_lies_nowhere_ahead() -> None:
     for batch in (1.0, 7.3, 33.0, 150.0):
-        speed = float(
-            asking.offer(*SUBJECT, REQUESTS, pins=ie.Pins(tp=1, dp=1, pp=1)).service(0).at(batch).tokens_per_second
-        )
-        found = assess_served(batch, speed)
+        state = asking.offer(*SUBJECT, REQUESTS, pins=ie.Pins(tp=1, dp=1, pp=1)).service(0).at(batch)
+        found = assess_served(batch, 1.0 / float(state.tpot_seconds))
         assert found.expected == "as expected"
         assert found.unexplained_seconds == pytest.approx(0, abs=1e-9)
         for gap in (found.anywhere, found.same_size, found.ideal):

@@ -12,7 +12,6 @@ from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import ANY_LAYOUT, Precision, catalog, engines_for, known_engines
 from inference_econ.inputs.dtype import family
 from inference_econ.inputs.engine_specs import WIRE_BYTES_PER_ELEMENT, EngineFacts, Exchange
-from tests.reading import present
 
 ENGINES = catalog.names("engines")
 Write = Callable[[str], str]
@@ -240,12 +239,3 @@ def test_generations_of_chips_are_those_of_hardware() -> None:
         facts = engine.facts
         for named in (facts.chips, facts.models, facts.kernels, facts.overlap):
             assert {name for entry in named for name in entry.generations} <= generations
-
-
-def test_captured_batches_are_those_of_the_source() -> None:
-    # vllm/config/vllm.py: [1, 2, 4] + range(8, 256, 8) + range(256, 513, 16), up to twice the slots.
-    vllm = present(catalog.engine("vllm").at().captured)
-    assert vllm.sizes(1024) == (1, 2, 4, *range(8, 256, 8), *range(256, 513, 16))
-    assert vllm.sizes(16) == (1, 2, 4, 8, 16, 24, 32)
-    before = present(catalog.engine("vllm").at("0.11.0").captured)
-    assert before.sizes(1024)[-2:] == (504, 512)

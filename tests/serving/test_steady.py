@@ -165,7 +165,6 @@ def test_a_step_with_prefill_between_others() -> None:
     found, some = state("llama_3_8b", (1, 1, 1, 1), 41.0, asked, WHOLE)
     step = fastest_cut(setup("llama_3_8b", asked.mean_context, WHOLE), some)
     assert found.tpot_seconds == pytest.approx(step + 40 / 200 * found.prefill.busy_seconds)
-    assert found.tokens_per_second == pytest.approx(1.0 / found.tpot_seconds)
     assert found.decode_seconds == pytest.approx(step)
 
 
@@ -207,7 +206,6 @@ def test_answers_of_one_token_need_prefill_only() -> None:
     found, _ = state("llama_3_8b", (1, 1, 1, 1), np.array([1.0, 2.0, 50.0]), asked, "serving.prefill_chunk=4096")
     assert (found.tpot_seconds == 0.0).all()
     np.testing.assert_allclose(found.requests_per_second, np.full(3, 1.0 / found.prefill.busy_seconds), rtol=1e-9)
-    assert np.isinf(found.tokens_per_second).all()
     # Without a limit, all waiting prompts are processed together.
     together, _ = state("llama_3_8b", (1, 1, 1, 1), np.array([1.0, 2.0, 50.0]), asked, WHOLE)
     assert (np.diff(together.requests_per_second) >= 0.0).all()

@@ -359,11 +359,6 @@ class LaunchPlan:
         return self.instances[0].engine
 
     @property
-    def accelerators(self) -> int:
-        """Number of GPUs in all instances [1]."""
-        return sum(instance.accelerators * instance.replicas for instance in self.instances)
-
-    @property
     def disaggregated(self) -> bool:
         """True if prefill and decode run on separate instances."""
         return len(self.instances) > 1
