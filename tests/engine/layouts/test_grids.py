@@ -167,12 +167,6 @@ def test_pins_know_what_they_decide() -> None:
     assert Pins(**layout).chips == 8  # type: ignore[arg-type]
 
 
-@pytest.mark.rows
-def test_pins_refuse_what_is_no_degree(pins: dict[str, float], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        Pins(**pins)  # type: ignore[arg-type]
-
-
 # Degrees, batches and sizes from the user: tried exactly, or rejected with the reason.
 
 TRAFFIC = ie.Traffic(isl=2000, osl=500)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from inference_econ.errors import InputError, TooMuchError, UnknownNameError
-from inference_econ.extras.sweeps.combinations import Combinations, check_work, combinations_of
+from inference_econ.errors import InputError, UnknownNameError
+from inference_econ.extras.sweeps.combinations import Combinations, combinations_of
 from inference_econ.extras.sweeps.scenario_kinds import SweepAsk
 from inference_econ.inputs import catalog
 from tests.extras.sweeps.studies import AXES, study
@@ -94,10 +94,3 @@ def test_parts_are_as_many_as_a_folder_can_have(sizes: tuple[int, ...], batch: i
     last = combinations.part(combinations.parts - 1)
     assert last[-1].number == combinations.product - 1
     assert last[-1].settings.isl == sizes[0]
-
-
-def test_ten_million_combinations_are_refused_before_they_begin() -> None:
-    lengths = {name: list(range(1, 101)) for name in ("isl", "osl", "slots")}
-    combinations = _combinations({"model": ["llama_3_8b"], "hardware": ["l4"], "tp": list(range(1, 11)), **lengths})
-    with pytest.raises(TooMuchError, match="10,000,000 combinations take about 12 days; reduce the axes"):
-        check_work(combinations, range(combinations.parts))

@@ -13,7 +13,7 @@ from inference_econ.extras.sweeps.scenario_kinds import Cheapest, SweepAsk
 from inference_econ.extras.sweeps.stored import Sweep
 from inference_econ.inputs import Settings
 from inference_econ.studies.settings import frontier_of
-from tests.extras.sweeps.studies import AXES, COMMON, study
+from tests.extras.sweeps.studies import COMMON, study
 
 
 def _swept(axes: dict[str, Any] | None = None, /, **further: Any) -> ie.Sweep:
@@ -128,7 +128,3 @@ def test_an_axis_may_have_any_name() -> None:
     axes = {odd: {"chat": {"isl": 500, "osl": 200}}, "model": ["llama_3_8b"], "hardware": ["l4"]}
     shown = _swept(axes).summary()
     assert shown.where == {odd: "chat"} and shown.frontiers == 1
-
-
-def test_axes_of_the_small_sweep_have_what_the_tests_say() -> None:
-    assert [len(axis) for axis in AXES.values()] == [2, 2, 3]

@@ -57,10 +57,6 @@ def test_labels_say_what_is_different_and_are_different() -> None:
     assert asking.labels([H100, H100]) == ["llama_3_8b, h100_sxm", "llama_3_8b, h100_sxm (2)"]
 
 
-def test_series_are_written_as_compare_takes_them() -> None:
-    assert asking.series([H100]) == ["llama_3_8b, h100_sxm: model=llama_3_8b, hardware=h100_sxm, weights=fp8"]
-
-
 @pytest.mark.rows
 def test_panels_ask_what_the_page_says(client: TestClient, question: str, command: str) -> None:
     shown = client.get(f"/view/{question}?{QUERY}&{POINT}").raise_for_status().json()
