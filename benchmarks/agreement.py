@@ -71,6 +71,9 @@ def pairs(model: str, hardware: str) -> Iterator[Pair]:
     few: dict[str, Any] = {"request_rate": 5.0, "ttft": "2 s", "tpot": "60 ms"}
     first, priced = ie.recommend(model, hardware, **few)[0], ie.price(model, hardware, **few)
     yield Pair("recommend and price, $ per hour", first.dollars_per_hour, priced.dollars_per_hour, 1e-9, 1e-9)
+    first, priced = ie.recommend(model, hardware, request_rate=5.0)[0], ie.price(model, hardware, request_rate=5.0)
+    default = first.dollars_per_hour, priced.dollars_per_hour
+    yield Pair("recommend and price without an SLO, $ per hour", *default, 1e-9, 1e-9)
     gpus = int(of_one_kind.accelerators.min())
     seen = ie.assess(model, hardware, gpus=gpus, isl=2000, osl=500, tokens_per_second=middle, batch=8)
     assert isinstance(seen.anywhere.frontier, ie.ServiceFrontier)

@@ -209,7 +209,19 @@ def test_a_closed_loop_of_a_frontier_is_offered_as_a_concurrency(tmp_path: Path,
 def test_scripts_draft_as_priced(command: Command, tmp_path: Path, rate: str, drafts: int | None, engine: str) -> None:
     """A single request gains from five draft tokens; a compute-bound batch gains from none."""
     path, pinned = tmp_path / "answer.json", ("--tp", "1", "--dp", "1", "--pp", "1", "--weights", "fp8")
-    asked = ("llama_3_8b", "h100_sxm", *pinned, "--isl", "200", "--osl", "200", "--ngram", "--request-rate", rate)
+    asked = (
+        "llama_3_8b",
+        "h100_sxm",
+        *pinned,
+        "--isl",
+        "200",
+        "--osl",
+        "200",
+        "--ngram",
+        "--request-rate",
+        rate,
+        "--any-speed",
+    )
     accepted = ("--acceptance", "0.9,0.8,0.7,0.6,0.5" if drafts else "0.05,0.05,0.05,0.05,0.05")
     assert command("recommend", *asked, *accepted, "--engine", engine, "-o", path).code == 0
     text = command("launch", path, "--to", engine).out

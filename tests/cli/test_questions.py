@@ -120,8 +120,10 @@ def test_users_own_files_need_no_registration(command: Command, tmp_path: Path) 
     for kind, name in (("hardware", "h100_sxm"), ("models", "llama_3_8b")):
         text = (catalog.folder(kind) / f"{name}.yaml").read_text(encoding="utf-8")
         (tmp_path / f"my_{kind}.yaml").write_text(text.replace("name: ", "name: My ", 1), encoding="utf-8")
-    answer = record(command, "frontier", "my_models.yaml", "./my_hardware.yaml")
+    answer = record(command, "frontier", "my_models.yaml", "./my_hardware.yaml", "--quiet")
     assert (answer["model"], answer["hardware"]) == ("My Llama 3.1 8B", "My NVIDIA H100 SXM5 80GB")
+    remark = "My Llama 3.1 8B has the architecture of Llama 3.1 8B, and uses its recipes and measurements\n"
+    assert command("explain", "my_models.yaml", "h100_sxm").err == remark
 
 
 def test_a_picture_to_point_at_is_a_page_that_loads_nothing(command: Command, tmp_path: Path) -> None:
