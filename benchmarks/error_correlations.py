@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from scipy.stats import spearmanr
 
 from inference_econ.extras.servers import validation
-from inference_econ.extras.servers.validation.servers import InputRow, servers
+from inference_econ.extras.servers.validation.servers import InputRow, predict_files, read_files
 
 #: Quantities by field of measurement and prediction.
 _FIELDS = {
@@ -32,7 +32,7 @@ _FEWEST = 20
 
 def main() -> None:
     """Print both tables."""
-    rows = [row for row in servers(list(validation.SERVERS)).counted() if row.prediction is not None]
+    rows = [row for row in predict_files(read_files(list(validation.SERVERS))).counted() if row.prediction is not None]
     for one, other in itertools.combinations(_FIELDS, 2):
         _print(f"{one}, {other}", [(_error(row, one), _error(row, other)) for row in rows])
     for chips, pairs in sorted(_by_chips(rows).items()):

@@ -260,7 +260,7 @@ def test_every_name_in_the_table_leads_somewhere() -> None:
 
 
 def test_rows_that_cannot_be_used_name_their_line(tmp_path: Path) -> None:
-    changes = ({"notes": "two\nlines"}, {}, {"tpot_seconds": "-3"}, {"ep": "8"})
+    changes: tuple[dict[str, str], ...] = ({"notes": "two\nlines"}, {}, {"tpot_seconds": "-3"}, {"ep": "8"})
     path = write_csv(tmp_path / "mine.csv", [OURS | {"notes": "", "ep": ""} | row for row in changes])
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace("\r\n", "\n", 1).replace("\n", "\n\n", 1), encoding="utf-8")
