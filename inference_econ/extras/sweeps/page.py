@@ -356,7 +356,8 @@ def _write(
                 left = (whole - done) * (time.monotonic() - start) / max(done - before, 1)
                 progress(done / whole, f"{done:,} of {whole:,} combinations{failed}, {in_words(left)} left")
     except KeyboardInterrupt:
-        stop(f"{done:,} of {whole:,} combinations in {folder}; the same command goes on" if done else "")
+        there = f"{done:,} of {whole:,} combinations in {folder}; the same command goes on"
+        stop(there if done else "")
 
 
 def _write_part(path: Path, part: SweepPart) -> None:
