@@ -75,7 +75,7 @@ def test_unwritable_output(refused: Command, tmp_path: Path, arguments: Sequence
 
 
 @pytest.mark.parametrize(("picture", "result"), [("missing/a.svg", "a.txt"), ("a.svg", "missing/a.csv")])
-@pytest.mark.parametrize("arguments", [FRONTIER, ("paper", "run", "paper/table_1"), ("validate", "poisson_load_a100")])
+@pytest.mark.parametrize("arguments", [FRONTIER, ("paper", "run", "paper/table_1")])
 def test_a_result_and_its_picture_are_both_written_or_neither(
     refused: Command, tmp_path: Path, arguments: Sequence[str], picture: str, result: str
 ) -> None:
