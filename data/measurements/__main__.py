@@ -13,7 +13,6 @@ from dataclasses import fields
 from pathlib import Path
 
 from data.measurements.facts import PUBLISHED
-from data.measurements.published import KINDS
 from data.measurements.tables import collected
 from inference_econ.extras.servers.measurements import Days, Measurement, RecordedPool, Skipped, cells
 from inference_econ.extras.servers.measurements._record import BETWEEN, POOLS
@@ -50,7 +49,7 @@ def columns() -> tuple[str, ...]:
 
 def table(path: Path) -> str:
     """Text of the table to which a published one is converted."""
-    kind, published = cells(path, KINDS)
+    kind, published = cells(path)
     stream = io.StringIO()
     writer = csv.DictWriter(stream, columns(), lineterminator="\n")
     writer.writeheader()

@@ -12,19 +12,26 @@ from typing import Any
 from data.measurements import inferencex
 from data.measurements.facts import OwnRuns, source_facts
 from data.measurements.matches import complete_pools, with_recipes
-from data.measurements.published import CAP, KINDS, load_of
 from data.measurements.recipes import recipes
 from data.measurements.speculation import resolved
 from inference_econ.engine import has_experts
 from inference_econ.extras.servers.measurements import Cells, Measurement, Skipped, UnusableRowError, is_number
 from inference_econ.extras.servers.measurements._record import MEAN_LENGTH, ROUNDS, SHORTER, SPREAD, written_format
-from inference_econ.extras.servers.measurements._tables import Kind, mark_spoilt, rows, suspect_speculation
+from inference_econ.extras.servers.measurements._tables import (
+    KINDS,
+    Kind,
+    load_of,
+    mark_spoilt,
+    rows,
+    suspect_speculation,
+)
 from inference_econ.inputs import catalog, version_order
 
 #: Racks on which all runs over several machines are disaggregated, and the largest aggregated server [1].
 _TOTALS, _OF_ONE_MACHINE = re.compile(r"gb[23]00.*", re.IGNORECASE), 8
 _SECONDS = {"s": 1.0, "ms": 1e-3}
 _LIMIT = r"{} *<= *(\d+(?:\.\d+)?) *(ms|s)\b"
+_CAP = re.compile(r"max_num_seqs (\d+)|max[_ ]concurrency (\d+)")
 _LENGTH = re.compile(r"mean input[^;]*says (\d+)")
 
 Read = Callable[[Cells, Mapping[str, Any]], Measurement]
@@ -240,7 +247,7 @@ def _point(read: Read, row: Cells, common: Mapping[str, Any]) -> Measurement:
     if length is not None and not row.text("isl"):
         changes["isl"] = length[1]
     measured = read(Cells(row.cells | changes), common)
-    cap = CAP.search(notes) if measured.load == "rate" and measured.concurrency is None else None
+    cap = _CAP.search(notes) if measured.load == "rate" and measured.concurrency is None else None
     if "average KV length" in notes and (measured.tpot_seconds or measured.output_tokens_per_second_per_accelerator):
         measured = replace(measured, context=measured.isl)
     known: dict[str, Any] = {} if cap is None else {"concurrency": float(cap[1] or cap[2])}

@@ -15,7 +15,7 @@ from data.measurements.facts import source_facts
 from data.measurements.tables import collected
 from inference_econ.extras.servers.measurements import Measurement, Skipped, shipped
 from inference_econ.inputs import catalog
-from tests.data.test_published import POINT, SERVED
+from tests.extras.servers.measurements.test_measurements import LAYOUT, POINT, POINTS, SERVED, SERVING
 from tests.reading import has_fields, only, write_csv
 
 
@@ -34,8 +34,16 @@ def _shipped() -> tuple[Measurement | Skipped, ...]:
     return tuple(shipped())
 
 
-def _collected(tmp_path: Path, cells: dict[str, str]) -> Measurement:
-    return only(Measurement, collected(write_csv(tmp_path / "mine.csv", [cells])))
+def _collected(path: Path, header: str, cells: dict[str, str]) -> Measurement:
+    return only(Measurement, collected(write_csv(path, [cells], header.split(","))))
+
+
+def _point(tmp_path: Path, **changes: str) -> Measurement:
+    return _collected(tmp_path / "mine.csv", POINTS, POINT | changes)
+
+
+def _served(tmp_path: Path, **changes: str) -> Measurement:
+    return _collected(tmp_path / "mine.csv", f"{SERVING},{LAYOUT},source", SERVED | changes)
 
 
 def test_ids_are_those_of_the_files() -> None:
@@ -47,7 +55,7 @@ def test_ids_are_those_of_the_files() -> None:
 
 @pytest.mark.rows
 def test_facts_of_notes_and_sources(tmp_path: Path, cells: dict[str, str], facts: dict[str, Any]) -> None:
-    assert has_fields(_collected(tmp_path, POINT | cells), facts)
+    assert has_fields(_point(tmp_path, **cells), facts)
 
 
 def test_facts_of_sources_name_what_the_catalogue_has() -> None:
@@ -59,13 +67,13 @@ def test_facts_of_sources_name_what_the_catalogue_has() -> None:
 
 def test_latencies_of_whole_servers_are_means_of_runs_of_ten_rounds(tmp_path: Path) -> None:
     source = "aiconfigurator silicon_sample.csv, derived from public InferenceX runs"
-    row = _collected(tmp_path, SERVED | {"source": source})
+    row = _served(tmp_path, source=source)
     assert (row.statistic, row.requests) == ("mean", 640.0)
     assert row.spread == pytest.approx(0.2 / 0.9)
     # Other lengths were run by the collectors, all requests alike.
-    other = _collected(tmp_path, SERVED | {"source": source, "isl": "1000"})
+    other = _served(tmp_path, source=source, isl="1000")
     assert (other.statistic, other.requests, other.spread) == ("mean", None, 0.0)
-    assert _collected(tmp_path, SERVED | {"source": "mine"}).spread is None
+    assert _served(tmp_path, source="mine").spread is None
 
 
 def test_the_means_of_whole_servers_are_the_means_of_the_nightly_runs() -> None:

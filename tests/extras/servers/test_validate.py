@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from data.measurements.__main__ import TABLES
 from inference_econ.extras.servers import Servers, validation
 from inference_econ.extras.servers.validation import servers
 from inference_econ.extras.servers.validation.servers import File
@@ -17,6 +18,12 @@ from tests.reading import csv_rows, tables, write_csv
 from tests.shipped import shipped_servers
 
 RESULT: str = tables(Path(__file__))["RESULT"]
+
+
+def _first_rows(path: Path, rows: int, dataset: str) -> Path:
+    lines = TABLES[dataset].read_text(encoding="utf-8").splitlines(keepends=True)
+    path.write_text("".join(lines[: rows + 1]), encoding="utf-8")
+    return path
 
 
 @pytest.mark.long
@@ -35,18 +42,16 @@ def test_all_sets_by_default(command: Command, monkeypatch: pytest.MonkeyPatch) 
     assert rows["errors"]["tpot"]["predicted"] > 1200
 
 
-def _mine(path: Path, dataset: str, rows: int) -> Path:
-    lines = catalog.server_files()[dataset].read_text(encoding="utf-8").splitlines(keepends=True)
-    path.write_text("".join(lines[: rows + 1]), encoding="utf-8")
-    return path
+def _mine(path: Path, dataset: str, rows: int) -> str:
+    return str(_first_rows(path, rows, dataset))
 
 
-def test_a_table_lacks_facts_on_the_run(command: Command, tmp_path: Path) -> None:
-    cells = tables(Path(__file__))["CELLS"]
-    columns = _mine(tmp_path / "mine.csv", "rocm_points", 0).read_text(encoding="utf-8").strip().split(",")
-    mine = write_csv(tmp_path / "mine.csv", [cells | {"requests": "", "ttft_seconds": "1"}], columns)
+def test_a_table_of_inferencex_lacks_facts_on_the_run(command: Command, tmp_path: Path) -> None:
+    mine = _first_rows(tmp_path / "mine.csv", 1, "serving_points")
     assert "1 of 1 rows lack facts on the run: requests, spread, step_tokens" in command("validate", mine).said
-    said = command("validate", write_csv(mine, [cells], columns)).said
+    header = catalog.server_files()["rocm_points"].read_text(encoding="utf-8").partition("\n")[0]
+    write_csv(mine, [tables(Path(__file__))["CELLS"]], header.split(","))
+    said = command("validate", mine).said
     assert "with q4_k_m weights, tp1 on m4_max" in said
     assert "lack facts" not in said
 

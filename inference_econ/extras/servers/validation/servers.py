@@ -341,11 +341,13 @@ def read_files(sources: Sequence[str | Path], server: MeasuredServer | None = No
         if path.suffix.lower() in RESULT_ENDINGS:
             files.append(File("ms", (None,) * len(rows), rows))
             continue
-        _, cells = measurements.cells(path)
+        kind, cells = measurements.cells(path)
+        measured = kind == "measurements"
         published = [(cell.get("value", ""), cell.get("unit", "")) for cell in cells]
-        units = {unit for value, unit in published if not value}
-        seconds = bool(units) and units <= {"", "s"}
-        numbers = (cell if cell[0] else None for cell in published)
+        is_number = [kind == "points" or (measured and bool(value)) for value, _ in published]
+        units = {unit for (_, unit), single in zip(published, is_number, strict=True) if not single}
+        seconds = kind == "InferenceMAX runs" or (measured and bool(units) and units <= {"", "s"})
+        numbers = (cell if single else None for cell, single in zip(published, is_number, strict=True))
         files.append(File("s" if seconds else "ms", tuple(numbers), rows))
     return tuple(files)
 

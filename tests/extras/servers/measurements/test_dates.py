@@ -12,10 +12,9 @@ from inference_econ.extras.servers.measurements._record import days
 from tests.reading import of
 
 COLUMNS = (
-    "model,hardware,accelerators,isl,osl,load,concurrency,ttft_seconds,tpot_seconds,tp,"
-    "engine,source,version_date,measured"
+    "model,hardware,isl,osl,batch_or_concurrency,batch_kind,metric,value,unit,tp,engine,source,version_date,measured"
 )
-ROW = "Llama-3.1-70B,H100,4,100,100,concurrency,1,,0.02,4"
+ROW = "Llama-3.1-70B,H100,100,100,1,concurrency,TPOT,20,ms,4"
 
 
 def _read(tmp_path: Path, engine: str = "vLLM", source: str = "", version_date: str = "", measured: str = "") -> object:

@@ -20,18 +20,33 @@ from inference_econ.inputs import catalog
 from tests.reading import has_fields, of, only, tables, write_csv
 
 CONFIGS = Path(__file__).parents[3] / "fixtures" / "hf_configs"
+SERVING = "id,backend,backend_version,model_path,system,precision,mode,isl,osl,silicon_ttft_ms,silicon_tpot_ms"
+LAYOUT = "silicon_concurrency,batch_size,tp_size,pp_size,attention_dp_size,moe_tp_size,moe_ep_size"
+POINTS = (
+    "id,model,hardware,n_gpus,tp,pp,ep,dp,weight_dtype,kv_dtype,isl,osl,batch_or_concurrency,batch_kind,metric,value,"
+    "unit,spec_decode,engine,source_id,quality,notes,tpot_ms_equiv,tier"
+)
 TABLES: dict[str, dict[str, str]] = tables(Path(__file__))
-#: Cells of a row in the columns of a measurement.
-OURS = TABLES["OURS"]
+POINT, SERVED, SHORT, NIGHTLY = (TABLES[name] for name in ("POINT", "SERVED", "SHORT", "NIGHTLY"))
 
 
-def _row(tmp_path: Path, **changes: str) -> Measurement | Skipped:
-    (row,) = measurements.read_measurements(write_csv(tmp_path / "mine.csv", [OURS | changes]))
-    return row
+def _read(path: Path, header: str, *rows: dict[str, str]) -> list[Measurement | Skipped]:
+    return measurements.read_measurements(write_csv(path, rows, header.split(",")))
 
 
-def _measured(tmp_path: Path, **changes: str) -> Measurement:
-    return of(Measurement, _row(tmp_path, **changes))
+def _point(tmp_path: Path, **changes: str) -> Measurement:
+    return only(Measurement, _read(tmp_path / "mine.csv", POINTS, {**POINT, **changes}))
+
+
+def _reason(tmp_path: Path, **changes: str) -> str:
+    found = only(Skipped, _read(tmp_path / "mine.csv", POINTS, {**POINT, **changes}))
+    assert (found.id, found.dataset) == ("p", "mine")
+    return found.reason
+
+
+def _served(tmp_path: Path, **changes: str) -> Measurement:
+    further = "".join(f",{column}" for column in changes if column not in SERVED and column != "source")
+    return only(Measurement, _read(tmp_path / "mine.csv", f"{SERVING},{LAYOUT},source{further}", SERVED | changes))
 
 
 # The shipped files.
@@ -128,11 +143,31 @@ def test_pools_without_workers_are_those_of_the_same_run() -> None:
     assert all(one.decode is not None and one.decode.accelerators is None for one in unknown)
 
 
+def test_the_batch_of_one_decode_worker_says_how_many_there_are(tmp_path: Path) -> None:
+    row = TABLES["DISAGGREGATED"]
+    assert _served(tmp_path, **row).decode == RecordedPool(workers=None, tp=1, dp=8, pp=1, ep=8)
+    one = _served(tmp_path, **row, decode_batch_size="32.0")
+    assert one.decode == RecordedPool(workers=3, tp=1, dp=8, pp=1, ep=8)
+    assert (one.prefill, one.accelerators) == (RecordedPool(workers=None, tp=8, dp=1, pp=1, ep=None), None)
+    assert one.remarks == ("decode_num_workers 3 is inferred from the batch of one",)
+
+
 def test_repeats_count_once() -> None:
     served = [one for one in _shipped() if isinstance(one, Measurement) and one.dataset == "serving_points"]
     kept = measurements.distinct(served)
     assert (len(served), len(kept)) == (3674, 2786)
     assert measurements.distinct(kept) == kept
+
+
+def test_degrees_of_nightly_pools_that_a_script_sets(tmp_path: Path) -> None:
+    """With attention-DP every accelerator of a worker is a group; rates are of all accelerators together."""
+    one = only(Measurement, _read(tmp_path / "nightly.csv", ",".join(NIGHTLY), NIGHTLY))
+    assert one.prefill == RecordedPool(workers=1, tp=1, dp=4, pp=1, ep=4)
+    assert one.decode == RecordedPool(workers=2, tp=8, dp=1, pp=1, ep=8)
+    assert (one.accelerators, one.concurrency, one.ttft_seconds, one.speculation) == (20, 64.0, 0.5, "none")
+    assert one.output_tokens_per_second_per_accelerator == one.input_tokens_per_second_per_accelerator == 100.0
+    odd = only(Skipped, _read(tmp_path / "odd.csv", ",".join(NIGHTLY), NIGHTLY | {"num_decode_gpu": "15"}))
+    assert odd.reason == "num_decode_gpu 15 are no multiple of 2 workers"
 
 
 def test_runs_that_must_have_speculated_are_suspected() -> None:
@@ -146,6 +181,19 @@ def test_runs_that_must_have_speculated_are_suspected() -> None:
     assert known == {"MTP3": 66, "MTP1": 22}
 
 
+def test_a_busier_server_that_is_faster_is_suspected(tmp_path: Path) -> None:
+    plain, noise, fast, other = _read(
+        tmp_path / "mine.csv",
+        f"{SERVING},{LAYOUT}",
+        *({**SHORT, "silicon_concurrency": users, "silicon_tpot_ms": time}
+          for users, time in (("4", "10"), ("4", "9.5"), ("8", "8"), ("2", "8"))),
+    )  # fmt: skip
+    assert [getattr(one, "speculation", "") for one in (plain, noise, other)] == ["unrecorded"] * 3
+    assert isinstance(fast, Measurement)
+    assert fast.speculation == "suspected"
+    assert fast.remarks == ("1.2 times as fast as a run of the same description that was no busier",)
+
+
 def test_a_source_may_mean_something_else_by_a_name() -> None:
     chips = {
         one.hardware
@@ -155,61 +203,90 @@ def test_a_source_may_mean_something_else_by_a_name() -> None:
     assert chips == {"a100_sxm_40"}
 
 
-# Names and number formats.
+# Layouts.
+
+
+@pytest.mark.rows
+def test_layouts_of_whole_servers(tmp_path: Path, changes: dict[str, str], layout: list[int]) -> None:
+    one = _served(tmp_path, **changes)
+    assert (one.accelerators, one.tp, one.dp, one.ep) == tuple(layout)
+    assert one.concurrency == 64.0
+
+
+def test_concurrency_for_want_of_a_column(tmp_path: Path) -> None:
+    changes = {"silicon_concurrency": "", "batch_size": "4", "tp_size": "1", "attention_dp_size": "8"}
+    assert _served(tmp_path, **changes, moe_tp_size="1", moe_ep_size="8").concurrency == 32.0
+
+
+# Values.
+
+
+@pytest.mark.rows
+def test_fields_of_points(tmp_path: Path, cells: dict[str, str], fields: dict[str, Any]) -> None:
+    assert has_fields(_point(tmp_path, **cells), fields)
 
 
 @pytest.mark.rows
 def test_a_checkpoint_is_named_after_its_format(tmp_path: Path, model: str, weights: str | None) -> None:
-    assert _measured(tmp_path, weights="", model=model).weights == weights
-    assert _measured(tmp_path, weights="fp32", model=model).weights == "fp32"
+    assert _point(tmp_path, weight_dtype="", model=model).weights == weights
+    assert _point(tmp_path, weight_dtype="fp32", model=model).weights == "fp32"
 
 
 @pytest.mark.parametrize("ending", ["GGUF", "FP16-GGUF", "3bit", "w6a6"])
 def test_a_checkpoint_of_no_known_format_needs_one(tmp_path: Path, ending: str) -> None:
     name = f"mine/Llama-3.1-8B-{ending}"
     said = f"the number format of the weights of {name!r} is not known; give the nearest one"
-    assert of(Skipped, _row(tmp_path, weights="", model=name)).reason == said
-    assert _measured(tmp_path, weights="int4", model=name).weights == "int4"
+    assert _reason(tmp_path, weight_dtype="", model=name) == said
+    assert _point(tmp_path, weight_dtype="int4", model=name).weights == "int4"
 
 
 def test_the_name_of_a_models_file_says_no_format(tmp_path: Path) -> None:
     path = tmp_path / "llama-fp8.yaml"
     shutil.copy(Path(__file__).parents[4] / "models" / "llama_3_8b.yaml", path)
-    assert _measured(tmp_path, weights="", model=str(path)).weights is None
+    assert _point(tmp_path, weight_dtype="", model=str(path)).weights is None
 
 
 def test_formats_that_a_chip_lacks_are_those_of_the_same_width_that_it_has(tmp_path: Path) -> None:
-    on_tpu = _measured(tmp_path, hardware="TPU v6e", weights="fp16", kv="fp16")
+    on_tpu = _point(tmp_path, hardware="TPU v6e", weight_dtype="fp16", kv_dtype="fp16")
     assert (on_tpu.weights, on_tpu.kv) == ("bf16", "bf16")
-    on_volta = _measured(tmp_path, hardware="V100 32GB", weights="", kv="fp8")
+    on_volta = _point(tmp_path, hardware="V100 32GB", weight_dtype="", kv_dtype="fp8")
     assert (on_volta.weights, on_volta.kv) == ("fp16", "int8")
-    on_hopper = _measured(tmp_path, weights="fp16", kv="fp8")
+    on_hopper = _point(tmp_path, weight_dtype="fp16", kv_dtype="fp8")
     assert (on_hopper.weights, on_hopper.kv) == ("fp16", "fp8")
 
 
-@pytest.mark.rows
-def test_names_and_formats(tmp_path: Path, cells: dict[str, str], fields: dict[str, Any]) -> None:
-    assert has_fields(_measured(tmp_path, **cells), fields)
+def test_a_checkpoint_of_its_own(tmp_path: Path) -> None:
+    one = _served(tmp_path, precision="fp4")
+    assert (one.model, one.weights) == ("deepseek_v3_nvfp4", None)
 
 
 def test_columns_of_other_case_and_a_byte_order_mark(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
-    header = f"\ufeff{' , '.join(OURS).upper()}"
-    path.write_text(f"{header}\n{','.join(OURS.values())}\n\n", encoding="utf-8")
+    header = f"\ufeff{POINTS.upper().replace(',', ' , ')}"
+    cells = [POINT.get(column, "") for column in POINTS.split(",")]
+    path.write_text(f"{header}\n{','.join(cells)}\n\n", encoding="utf-8")
     only(Measurement, measurements.read_measurements(path))
 
 
 # Columns that are the fields of a measurement.
 
+OURS = TABLES["OURS"]
+
+
+def _ours(tmp_path: Path, **changes: str) -> Measurement | Skipped:
+    header = ",".join(OURS | changes)
+    (row,) = _read(tmp_path / "mine.csv", header, OURS | changes)
+    return row
+
 
 def test_columns_are_the_fields_of_a_measurement(tmp_path: Path) -> None:
-    least = _row(tmp_path)
+    least = _ours(tmp_path)
     assert least == Measurement(
         id="a", dataset="mine", source="", engine="", engine_version="", model="llama_3_8b", hardware="h100_sxm",
         accelerators=2, tp=2, dp=1, pp=1, weights=None, isl=1000.0, osl=200.0, load="concurrency", concurrency=8.0,
         ttft_seconds=0.05, tpot_seconds=0.0095,
     )  # fmt: skip
-    row = _row(
+    row = _ours(
         tmp_path, engine="vLLM 0.6.3", weights="fp8", kv="fp8", days="2025-03", spread="0", wait_steps="0",
         warmed_up="yes", prefill_first="no", compiled="yes", statistic="mean", speculation="MTP3",
         ttft_limit_seconds="2", remarks="one | two", load="limited", quality="A",
@@ -221,18 +298,18 @@ def test_columns_are_the_fields_of_a_measurement(tmp_path: Path) -> None:
     assert (row.ttft_limit_seconds, row.remarks, row.quality) == (2.0, ("one", "two"), "A")
     assert row.days is not None
     # Unrecorded engine settings follow the version.
-    unsaid = _row(tmp_path, engine="vLLM 0.6.3")
+    unsaid = _ours(tmp_path, engine="vLLM 0.6.3")
     assert isinstance(unsaid, Measurement) and unsaid.prefill_first
 
 
 def test_pools_have_columns_of_their_own(tmp_path: Path) -> None:
-    row = _row(tmp_path, tp="", accelerators="16", prefill_workers="1", prefill_tp="8", decode_tp="1", decode_dp="8")
+    row = _ours(tmp_path, tp="", accelerators="16", prefill_workers="1", prefill_tp="8", decode_tp="1", decode_dp="8")
     assert isinstance(row, Measurement)
     assert row.prefill == RecordedPool(workers=1, tp=8, dp=1, pp=1, ep=None)
     assert (row.decode, row.tp) == (RecordedPool(workers=None, tp=1, dp=8, pp=1, ep=None), None)
     pools = {"prefill_workers": "1", "prefill_tp": "8", "decode_workers": "3", "decode_tp": "4"}
     for workers, chips in (("3", 8 + 3 * 4), ("", None)):
-        row = _row(tmp_path, tp="", accelerators="", **pools | {"decode_workers": workers})
+        row = _ours(tmp_path, tp="", accelerators="", **pools | {"decode_workers": workers})
         assert isinstance(row, Measurement) and row.accelerators == chips
 
 
@@ -245,7 +322,7 @@ def test_every_field_is_a_column() -> None:
 
 @pytest.mark.rows
 def test_rows_of_fields_that_cannot_be_used_say_why(tmp_path: Path, changes: dict[str, str], reason: str) -> None:
-    row = of(Skipped, _row(tmp_path, **changes))
+    row = of(Skipped, _ours(tmp_path, **changes))
     assert row.reason.startswith(reason)
 
 
@@ -259,9 +336,24 @@ def test_every_name_in_the_table_leads_somewhere() -> None:
     assert set(names.hardware) <= set(catalog.names("hardware"))
 
 
+# Unusable rows.
+
+
+@pytest.mark.rows
+def test_rows_that_cannot_be_used_say_why(tmp_path: Path, changes: dict[str, str], reason: str) -> None:
+    assert _reason(tmp_path, **changes) == reason
+
+
+@pytest.mark.rows
+def test_servers_that_cannot_be_used_say_why(tmp_path: Path, changes: dict[str, str], reason: str) -> None:
+    row = SHORT | {"silicon_tpot_ms": "9", "silicon_concurrency": "1", "batch_size": "1"} | changes
+    (found,) = _read(tmp_path / "mine.csv", f"{SERVING},{LAYOUT},source", row)
+    assert found == Skipped("row 1", "mine", reason)
+
+
 def test_rows_that_cannot_be_used_name_their_line(tmp_path: Path) -> None:
-    changes: tuple[dict[str, str], ...] = ({"notes": "two\nlines"}, {}, {"tpot_seconds": "-3"}, {"ep": "8"})
-    path = write_csv(tmp_path / "mine.csv", [OURS | {"notes": "", "ep": ""} | row for row in changes])
+    path = tmp_path / "mine.csv"
+    _read(path, POINTS, {**POINT, "notes": "two\nlines"}, POINT, {**POINT, "value": "-3"}, {**POINT, "ep": "8"})
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace("\r\n", "\n", 1).replace("\n", "\n\n", 1), encoding="utf-8")
     found = [one.line for one in measurements.read_measurements(path) if isinstance(one, Skipped)]
@@ -273,14 +365,15 @@ def test_a_model_can_be_the_path_of_its_file(tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     config = CONFIGS / "Qwen--Qwen3-8B_config.json"
     shutil.copy(config if name == "config.json" else catalog.locate("models", "qwen3_8b"), name)
-    mine, ours = _measured(tmp_path, model=name), _measured(tmp_path, model="Qwen/Qwen3-8B")
+    mine, ours = _point(tmp_path, model=name), _point(tmp_path, model="Qwen/Qwen3-8B")
     assert (mine.model, ours.model) == (name, "qwen3_8b")
     first, second = predict.predict([mine, ours], lambda _: catalog.assumptions("deployable"))
     assert first.tpot_seconds == second.tpot_seconds
     assert first.tpot_seconds is not None
-    missing = of(Skipped, _row(tmp_path, model="missing.json")).reason
-    assert missing.startswith("unknown model 'missing.json' (the path of a Hugging Face")
-    assert of(Skipped, _row(tmp_path, model=300 * "a" + ".yaml")).reason.startswith("unknown model 'aaa")
+    assert _reason(tmp_path, model="missing.json").startswith(
+        "unknown model 'missing.json' (the path of a Hugging Face"
+    )
+    assert _reason(tmp_path, model=300 * "a" + ".yaml").startswith("unknown model 'aaa")
 
 
 @pytest.mark.rows
@@ -317,7 +410,7 @@ def test_engines_that_read_prompts_first_and_seldom_look_for_them(tmp_path: Path
     first = {(one.engine, one.engine_version): one.prefill_first for one in _shipped() if isinstance(one, Measurement)}
     assert first["sglang", "0.5.9"]
     assert not first["vllm", "0.12.0"]
-    assert _measured(tmp_path, engine="vLLM 0.7.3 (CUDA)").prefill_first
+    assert _point(tmp_path, engine="vLLM 0.7.3 (CUDA)").prefill_first
     looks = {
         one.concurrency: one.wait_steps
         for one in _shipped()
@@ -342,6 +435,11 @@ def test_what_scripts_told_tensorrt() -> None:
     # Later scripts have room for at least 8192 tokens, which is the engine's own value.
     assert tokens["deepseek_v3", "1.2.0rc6.post2", 0.9 * 1024] == 8192.0
     assert tokens["gpt_oss_120b", "1.2.0rc2", 0.9 * 1024] == 20000.0
+
+
+def test_engines_that_were_compiled(tmp_path: Path) -> None:
+    assert _point(tmp_path, engine="TensorRT-LLM v0.9.0").compiled
+    assert not _point(tmp_path, engine="TensorRT-LLM 1.0").compiled
 
 
 def test_servers_that_only_decode_read_no_prompts() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +14,6 @@ import pytest
 from benchmarks import error_spreads
 from benchmarks.validation import bound, document, held_out
 from data.measurements.__main__ import TABLES
-from data.measurements.__main__ import table as converted
 from inference_econ.errors import InputError
 from inference_econ.extras.servers import CONSTANTS, QUANTITIES, InputRow, Servers, coverage, measurements, validation
 from inference_econ.extras.servers.fit import error_quantiles, joined
@@ -32,39 +31,30 @@ from tests.shipped import shipped_servers
 pytestmark = pytest.mark.long
 
 TPOT, IDLE, LOADED = QUANTITIES[:3]
-RUN = {
-    "backend": "vllm", "backend_version": "0.12", "model_path": "meta-llama/Llama-3.1-8B", "system": "h100_sxm",
-    "precision": "fp8", "mode": "agg", "isl": 1000, "osl": 200,
-    **dict.fromkeys(("tp_size", "pp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size"), 1),
-}  # fmt: skip
-POINT = {
-    "id": "p", "model": "Llama-3.1-8B", "hardware": "H100 SXM", "n_gpus": 1, "tp": 1, "weight_dtype": "fp8",
-    "isl": 1000, "osl": 200, "batch_or_concurrency": 4, "batch_kind": "closed_loop_concurrency",
-    "spec_decode": "none", "engine": "vLLM", "source_id": "x", "quality": "A", "tier": "core",
-}  # fmt: skip
+SERVING = (
+    "id,backend,backend_version,model_path,system,precision,mode,isl,osl,silicon_ttft_ms,silicon_tpot_ms,"
+    "silicon_concurrency,batch_size,tp_size,pp_size,attention_dp_size,moe_tp_size,moe_ep_size"
+)
+GOOD = "{id},vllm,0.12,meta-llama/Llama-3.1-8B,h100_sxm,fp8,agg,1000,200,{ttft},{tpot},{c},{c},1,1,1,1,1"
+POINTS = (
+    "id,model,hardware,n_gpus,tp,pp,ep,dp,weight_dtype,kv_dtype,isl,osl,batch_or_concurrency,batch_kind,metric,value,unit,"
+    "spec_decode,engine,source_id,quality,notes,tier"
+)
+POINT = (
+    "{id},Llama-3.1-8B,H100 SXM,1,1,1,,,fp8,,1000,200,{c},closed_loop_concurrency,{metric},{value},{unit},none,"
+    "vLLM,x,A,,core"
+)
 
 
-def _converted(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
-    """Write rows of a published table, and convert them to the columns of a measurement."""
-    path.write_text(converted(write_csv(path, rows)), encoding="utf-8")
+def _serving(path: Path, *rows: dict[str, object]) -> Path:
+    lines = [GOOD.format(**{"id": f"r{n}", "ttft": 50, "tpot": 8, "c": 4, **row}) for n, row in enumerate(rows, 1)]
+    path.write_text("\n".join([SERVING, *lines]) + "\n", encoding="utf-8")
     return path
 
 
-def _serving(path: Path, *rows: dict[str, object], **changes: object) -> Path:
-    runs = [{"id": f"r{n}", "ttft": 50, "tpot": 8, "c": 4, **row} for n, row in enumerate(rows, 1)]
-    names = {"ttft": "silicon_ttft_ms", "tpot": "silicon_tpot_ms", "c": "silicon_concurrency"}
-    return _converted(
-        path,
-        [
-            RUN | changes | {names.get(name, name): value for name, value in run.items()} | {"batch_size": run["c"]}
-            for run in runs
-        ],
-    )
-
-
 def _first(name: str, rows: int, path: Path, keep: Callable[[dict[str, str]], bool] = lambda _: True) -> Path:
-    """Return the first rows of a published table that are selected, converted."""
-    return _converted(path, [row for row in csv_rows(TABLES[name].read_text(encoding="utf-8")) if keep(row)][:rows])
+    """Return the first rows of a published table that are selected."""
+    return write_csv(path, [row for row in csv_rows(TABLES[name].read_text(encoding="utf-8")) if keep(row)][:rows])
 
 
 def _report(*paths: Path, assumptions: str | None = None) -> Servers:
@@ -392,7 +382,8 @@ def test_files_of_several_units_have_the_columns_of_all(tmp_path: Path) -> None:
 @pytest.mark.rows
 def test_points_have_their_own_units(tmp_path: Path, metric: str, value: float, unit: str) -> None:
     path = tmp_path / "points.csv"
-    report = _report(_converted(path, [POINT | {"metric": metric, "value": value, "unit": unit}]))
+    path.write_text(f"{POINTS}\n{POINT.format(id='p', c=4, metric=metric, value=value, unit=unit)}\n", encoding="utf-8")
+    report = _report(path)
     (line,) = _lines(report)
     assert line["unit"] == unit
     quantity = next(one for one in QUANTITIES if report.rows[0].measured(one) is not None)
@@ -404,7 +395,10 @@ def test_points_have_their_own_units(tmp_path: Path, metric: str, value: float, 
 
 
 def test_servers_whose_weights_memory_cannot_hold_are_refused_with_the_reason(tmp_path: Path) -> None:
-    report = _report(_serving(tmp_path / "mine.csv", {}, model_path="Llama-3.1-405B"))
+    path = _serving(tmp_path / "mine.csv", {})
+    large = path.read_text(encoding="utf-8").replace("Llama-3.1-8B", "Llama-3.1-405B")
+    path.write_text(large, encoding="utf-8")
+    report = _report(path)
     assert report.coverage().predicted == 0
     ((reason, rows),) = report.reasons().items()
     assert re.fullmatch(r"cannot have run: weights need 410\.\d GB of the 85\.5 GB there are", reason)
@@ -419,8 +413,10 @@ def test_shipped_rows_ran_and_memory_holds_them() -> None:
 
 def test_servers_without_room_for_a_request_are_predicted_and_flagged(tmp_path: Path) -> None:
     """141.1 GB of weights fit in the memory of an H200, but not in nine tenths of it."""
-    changes = {"model_path": "Llama-3.1-70B", "precision": "bf16", "system": "h200_sxm"}
-    report = _report(_serving(tmp_path / "mine.csv", {}, **changes))
+    path = _serving(tmp_path / "mine.csv", {})
+    large = path.read_text(encoding="utf-8").replace("Llama-3.1-8B", "Llama-3.1-70B").replace("fp8", "bf16")
+    path.write_text(large.replace("h100_sxm", "h200_sxm"), encoding="utf-8")
+    report = _report(path)
     (row,) = report.rows
     assert (report.coverage().predicted, report.coverage().assumed) == (1, 0)
     assert row.unlike[0].kind == "more memory is needed than there is"
@@ -441,7 +437,9 @@ def test_pools_whose_weights_memory_cannot_hold_are_refused(tmp_path: Path) -> N
 
 
 def test_chips_without_a_profile_are_named_as_such(tmp_path: Path) -> None:
-    (line,) = _lines(_report(_serving(tmp_path / "mine.csv", {}, system="TPU v5e")))
+    path = _serving(tmp_path / "mine.csv", {})
+    path.write_text(path.read_text(encoding="utf-8").replace("h100_sxm", "TPU v5e"), encoding="utf-8")
+    (line,) = _lines(_report(path))
     assert (line["assumptions"], line["outside"]) == ("deployable", "no profile for the chip")
 
 
