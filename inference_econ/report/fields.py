@@ -131,7 +131,9 @@ def column(records: Sequence[Record], named: Column, kind: str = "") -> tuple[st
         if name not in record or (percentile and percentile not in record[name]):
             cells.append("-" if name in record else "")
         else:
-            cells.append(shown.text(_part(record[name], percentile)) + _interval(record, name, percentile, shown))
+            # A sum of texts would lose the value of an amount, which reports rescale.
+            text, between = shown.text(_part(record[name], percentile)), _interval(record, name, percentile, shown)
+            cells.append(text + between if between else text)
     return shown.head(percentile), cells
 
 

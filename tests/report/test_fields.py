@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from inference_econ.inputs import catalog
+from inference_econ.records.texts import Amount
 from inference_econ.report.fields import GIGABYTES, column, field, glossary, view
 from inference_econ.report.schema import FieldsPage, definitions, entries, json_schema, questions
 from tests.reading import tables
@@ -35,6 +36,12 @@ def test_what_is_shown_is_written_as_text() -> None:
         text = known.text(value)
         assert text and isinstance(text, str), known.name
         assert known.text(None) == known.missing, known.name
+
+
+def test_amounts_in_a_table_keep_the_value_that_reports_rescale() -> None:
+    name = "dollars_per_million_output_tokens"
+    _, (cell,) = column([{name: 1.23456}], name)
+    assert isinstance(cell, Amount) and (cell, cell.value) == ("1.23", 1.23456)
 
 
 def test_numbers_too_large_for_their_digits_are_written_whole() -> None:
