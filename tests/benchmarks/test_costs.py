@@ -272,7 +272,7 @@ def test_the_floor(shown: Report) -> None:
     assert score.median < 0.20
     assert score.dearer < 0.05
     assert score.inside > 0.75
-    assert score.out_of_reach == 0.0
+    assert score.out_of_reach <= 0.02
 
 
 @pytest.mark.long
@@ -288,7 +288,7 @@ def test_the_section_of_the_report(shown: Report) -> None:
     text = document.document(servers, [], [], "a.png", "say it again", shown)
     assert text.index("## Cost at a speed") < text.index("TTFT under load")
     assert "### Combinations whose costs are farthest off" in text
-    assert "No other tool is known to publish such an error" in text
+    assert "No other tool is known to publish this error" in text
     assert "## Cost at a speed" not in document.document(servers, [], [], "a.png", "say it again")
 
 
