@@ -139,8 +139,8 @@ class Targets:
     ttft_percentile, tpot_percentile, e2e_percentile : str or None
         Statistic of each SLO; None for the default ``percentile``.
     is_default : bool
-        True for the default TPOT SLO of the model (:mod:`.deployments.default_slo`), before and after its
-        value is known.
+        True if the query sets no SLO, and the default TPOT SLO of the model applies (:mod:`.deployments.default_slo`).
+        The SLO is unset until candidates are known.
 
     Raises
     ------

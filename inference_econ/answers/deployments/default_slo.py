@@ -19,8 +19,9 @@ Answer = TypeVar("Answer")
 #: Number of offers needed for a reference speed [1]. Fewer offers may all come from one provider with special
 #: accelerators.
 _ENOUGH = 3
-#: Largest cost of tokens at the median speed, as a multiple of the cheapest tokens at any speed [1]. Even an idle
-#: server hardly reaches a speed that costs more. Median speeds include providers with faster accelerators.
+#: Largest cost of tokens at the median speed, as a multiple of the cheapest tokens at any speed [1]. The value is an
+#: assumption. If the cost is higher, the speed needs almost idle servers, because providers with faster accelerators
+#: determine the median.
 _DEAREST = 10.0
 
 

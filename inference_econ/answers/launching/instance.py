@@ -484,15 +484,15 @@ def machines(instance: Instance, size: int) -> int:
             f"no command is known that starts {instance.engine.label} on several machines; take an instance of at most "
             f"{size} accelerators"
         )
-    if not by_slurm(instance, size):
+    if not slurm_command(instance, size):
         machine = InstanceMachine(Expanded("0"), Expanded("leader"))
         given = [*words(instance.arguments), *commands_per_machine(instance, size, machine)]
         instance.engine.options.parse(instance.engine.launch.command, given)
     return instance.accelerators // size
 
 
-def by_slurm(instance: Instance, size: int) -> list[str]:
-    """Words before the command with which Slurm starts all machines of an instance at once; empty for others.
+def slurm_command(instance: Instance, size: int) -> list[str]:
+    """First words of a command, with which Slurm starts all machines of an instance; empty if it is not needed.
 
     TensorRT-LLM starts one MPI process per GPU (documentation of trtllm-serve, section on several nodes).
     """
@@ -510,7 +510,7 @@ def commands_per_machine(instance: Instance, size: int, machine: InstanceMachine
     InputError
         If the engine starts all machines at once.
     """
-    if by_slurm(instance, size):
+    if slurm_command(instance, size):
         raise InputError(
             f"{instance.engine.label} starts all machines of an instance at once; take --as command (Slurm) or "
             "--as dynamo",

@@ -124,7 +124,7 @@ def _serve(instance: launching.Instance, size: int, earlier: Sequence[launching.
     bootstrap = instance.engine.first("--disaggregation-bootstrap-port")
     if instance.role == "prefill" and bootstrap is not None:
         address += [bootstrap, numbered(_BOOTSTRAP)]
-    slurm, several = launching.by_slurm(instance, size), list[str]()
+    slurm, several = launching.slurm_command(instance, size), list[str]()
     if count > 1 and not slurm:
         several = launching.commands_per_machine(instance, size, launching.InstanceMachine(_RANK, _LEADER))
     flag = launching.headless(instance, _RANK) if count > 1 else None
