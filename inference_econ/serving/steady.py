@@ -717,15 +717,11 @@ class Steady:
             shape (k,) that ascend in concurrency.
         """
         flight, flights = np.log(np.asarray(concurrency, dtype=float)), np.log(self.concurrency)
-        by_field: dict[int, Array] = {}
 
         def between(values: Array) -> Array:
-            # Without prompts most fields share one array.
-            if id(values) not in by_field:
-                positive = bool(np.all(values > 0.0))
-                read = np.interp(flight, flights, np.log(values) if positive else values)
-                by_field[id(values)] = np.asarray(np.exp(read) if positive else read)
-            return by_field[id(values)]
+            positive = bool(np.all(values > 0.0))
+            read = np.interp(flight, flights, np.log(values) if positive else values)
+            return np.asarray(np.exp(read) if positive else read)
 
         return self._mapped(between)
 
@@ -733,42 +729,6 @@ class Steady:
         """Interpolate the states of each of n layouts at a concurrency [1], shape (n, 1); see :meth:`at`."""
         first, *others = (self.take(index).at(concurrency) for index in range(len(self.batch)))
         return replace(first._mapped(lambda *values: np.stack(values)[:, None], *others), prompts=self.prompts)
-
-    def without_prompts(self, steps: float, taken_seconds: float = 0.0) -> Steady:
-        """States of a decode instance at the same batch sizes, whose requests arrive after prefill on another instance.
-
-        Parameters
-        ----------
-        steps : float
-            Decode steps per request [1].
-        taken_seconds : float
-            Minimum instance time per request, for example the time for which a KV-cache transfer occupies the links
-            [s].
-
-        Returns
-        -------
-        Steady
-            States in which a request starts with its first decode step.
-        """
-        none = np.zeros_like(self.decode_seconds)
-        working = np.maximum(steps * self.decode_seconds / self.batch, taken_seconds)
-        nothing = 0.0 * self.prefill.seconds
-        reading = replace(self.prefill, seconds=nothing, busy_seconds=nothing, full_seconds=nothing)
-        unread = 0.0 * self.prompts.seconds
-        return replace(
-            self,
-            concurrency=self.batch,
-            ttft_seconds=none,
-            tpot_seconds=self.decode_seconds,
-            requests_per_second=1.0 / working,
-            prefill_share=none,
-            apart_share=none,
-            follow_share=none,
-            queue_seconds=none,
-            running_seconds=none,
-            beside_seconds=none,
-            prompts=replace(self.prompts, seconds=unread, chip_seconds=unread, mean=reading),
-        )
 
     def reading_again(self, more: Array) -> Steady:
         """Steady states if preemption causes recomputation of ``more`` tokens per prompt token, shape (...) [1]."""

@@ -400,12 +400,13 @@ def prefill_states(pools: Pools, reader: int, writer: int, count: int) -> Prefil
 
 def decoder(pools: Pools, index: int, receiving: float) -> Decoder:
     """Decode instance of one layout, if receiving a KV cache occupies the links for ``receiving`` seconds."""
-    service = pools.decode.services.service(index)
-    states = service.states.without_prompts(pools.requests.decode_steps, receiving)
-    state = states.at(np.arange(1.0, service.slots + 1.0))
+    decode, steps = pools.decode, pools.requests.decode_steps
+    batch, seconds = decode.batch[index, :-1], decode.step_seconds[index, :-1]
+    known = 1.0 / np.maximum(steps * seconds / batch, receiving)
+    asked, batches = np.log(np.arange(1.0, decode.services.slots[index] + 1.0)), np.log(batch)
+    rates, tpot = (np.exp(np.interp(asked, batches, np.log(values))) for values in (known, seconds))
     # Throughput never falls with concurrency, so rounding errors of the interpolation are corrected.
-    rates = np.maximum.accumulate(state.requests_per_second)
-    return Decoder(rates, state.tpot_seconds, pools.requests.osl.scv)
+    return Decoder(np.maximum.accumulate(rates), tpot, pools.requests.osl.scv)
 
 
 def until_read(pools: Pools, layouts: tuple[int, int], count: int, queue: queueing.Load, drawn: LengthSample) -> Array:
@@ -712,7 +713,7 @@ class SteadyPools:
         instances cannot supply the full batch. The numbers of instances are 0 where no group is possible.
         """
         pools = self.pools
-        rate = pools.decode.states.requests_per_second
+        rate = pools.decode.rates
         busy = pools.busy_seconds
         with np.errstate(invalid="ignore"):
             cost = np.where(
@@ -773,19 +774,19 @@ class SteadyPools:
 
         The values are NaN where no group is possible.
         """
-        pools, states, (prefill, readers, decoders, fed) = self.pools, self.pools.decode.states, self._chosen
+        pools, decode, (prefill, readers, decoders, fed) = self.pools, self.pools.decode, self._chosen
         possible = readers > 0
-        rate = np.where(possible, fed * states.requests_per_second, np.nan)
-        chips = readers * pools.prefill.accelerators[prefill] + decoders * pools.decode.accelerators[:, None]
-        tpot = np.where(possible, states.tpot_seconds, np.nan)
+        rate = np.where(possible, fed * decode.rates, np.nan)
+        chips = readers * pools.prefill.accelerators[prefill] + decoders * decode.accelerators[:, None]
+        tpot = np.where(possible, decode.step_seconds, np.nan)
         for row in np.flatnonzero((fed < 1.0).any(axis=1)):
             less = fed[row] < 1.0
             # If the batch is smaller, requests may wait for a slot, but steps do not become longer.
-            rates_of_batches = np.log(np.maximum.accumulate(states.requests_per_second[row]))
+            rates_of_batches = np.log(np.maximum.accumulate(decode.rates[row]))
             tpot[row, less] = np.exp(
-                np.interp(np.log(rate[row, less]), rates_of_batches, np.log(states.tpot_seconds[row]))
+                np.interp(np.log(rate[row, less]), rates_of_batches, np.log(decode.step_seconds[row]))
             )
-        batch: Array = np.where(fed < 1.0, rate * pools.requests.decode_steps * tpot, states.batch)
+        batch: Array = np.where(fed < 1.0, rate * pools.requests.decode_steps * tpot, decode.batch)
         rates: Array = np.asarray(decoders * rate, dtype=float)
         flight: Array = np.asarray(decoders * batch, dtype=float)
         return tpot, rates, np.where(possible, chips, np.nan), flight, batch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -29,7 +29,8 @@ from inference_econ.engine import (
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import collectives, money
 from inference_econ.inputs import Free, Groups, Requests
-from inference_econ.serving import Services, Steady
+from inference_econ.serving import Services
+from inference_econ.serving.services import batch_grid
 
 #: Largest number of concurrent prompts per instance for which times are calculated [1].
 _SHARED = 12
@@ -120,22 +121,22 @@ class PoolLayouts:
         return np.asarray(self.shared_prefill_seconds.min(axis=1))
 
     @cached_property
-    def states(self) -> Steady:
-        """Steady states of decode instances by batch, shape (n, k + 1).
-
-        The last state is an instance at its maximum concurrency. Concurrent requests include requests in prefill.
-        """
-        services, states = self.services, self.services.states
-        rows = zip(services.running, states.concurrency, states.batch, strict=True)
-        full = [[np.exp(np.interp(np.log(limit), np.log(flight), np.log(batch)))] for limit, flight, batch in rows]
-        batch = np.append(states.batch, full, axis=1)
-        seconds = np.append(states.decode_seconds, services.decode_seconds(batch[:, -1:]), axis=1)
-        return replace(states, batch=batch, decode_seconds=seconds).without_prompts(services.requests.decode_steps)
-
-    @property
     def batch(self) -> Array:
-        """Batches, shape (n, k + 1) [1]."""
-        return self.states.batch
+        """Batches of decode instances, shape (n, k) [1].
+
+        The last one is the batch at the maximum concurrency of an instance that also processes prompts.
+        """
+        return np.append(batch_grid(self.services.running), self.services.full_batch[:, None], axis=1)
+
+    @cached_property
+    def step_seconds(self) -> Array:
+        """Time of a decode step at each batch of :attr:`batch`, without prefill, shape (n, k) [s]."""
+        return self.services.decode_seconds(self.batch)
+
+    @cached_property
+    def rates(self) -> Array:
+        """Requests that a decode instance completes at each batch of :attr:`batch`, shape (n, k) [1/s]."""
+        return np.asarray(1.0 / (self.services.requests.decode_steps * self.step_seconds / self.batch))
 
     def instances(self, shown: Sequence[int] = (), batches: Sequence[float] = (), label: str = "") -> Instances:
         """Describe layouts at given batches [1] as instances, for which prediction errors can be looked up."""
@@ -158,11 +159,6 @@ class PoolLayouts:
             return keys
         processes = self.processes.tolist()
         return [f"chain of {n:.0f} x {key}" if n > 1 else key for n, key in zip(processes, keys, strict=True)]
-
-    @property
-    def step_seconds(self) -> Array:
-        """Time of a decode step without prefill, shape (n, k + 1) [s]."""
-        return self.states.decode_seconds
 
 
 #: Memory per pair of layouts if three engines are compared [B]; measured with 2,205 prefill and 2,205 decode layouts.

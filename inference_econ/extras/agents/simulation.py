@@ -702,10 +702,7 @@ class PlayedGroup(PlayedInstance):
     def rates(self) -> tuple[float, float]:
         """Request rates that the prefill instances, and the decode instances, can sustain [1/s]."""
         (reader, writer), (readers, writers) = self.layouts, self.instances
-        reading, decoding = (
-            self.pools.busy_seconds[reader, writer],
-            self.pools.decode.states.requests_per_second[writer],
-        )
+        reading, decoding = self.pools.busy_seconds[reader, writer], self.pools.decode.rates[writer]
         return readers / float(reading), writers * float(decoding.max())
 
     def load(self, trace: Trace, instances: int) -> Loaded:
@@ -844,7 +841,7 @@ def groups(
     Decode instances run at the largest batch that meets the SLO for the mean request. A group has enough prefill
     instances to process new tokens and previous outputs, and to store the prompts of all agents between turns.
     """
-    requests, states, price = work.requests, pools.decode.states, pools.prefill.setup.dollars_per_accelerator_hour
+    requests, decode, price = work.requests, pools.decode, pools.prefill.setup.dollars_per_accelerator_hour
     reading, decoding = pools.prefill.accelerators, pools.decode.accelerators
     limits = _predicted(pools, targets)
     again = 1.0 + float(requests.osl.mean) / requests.new_tokens
@@ -859,7 +856,7 @@ def groups(
     scaled = agents is not None or math.isfinite(room)
     promising: list[tuple[PlayedGroup, int, float]] = []
     for writer in range(decoding.size):
-        rate, flight = _fullest(states.tpot_seconds[writer], states.requests_per_second[writer], states.batch[writer],
+        rate, flight = _fullest(decode.step_seconds[writer], decode.rates[writer], decode.batch[writer],
                                 _MEAN * limits.tpot_seconds)  # fmt: skip
         possible = np.isfinite(pools.transfer.seconds[:, writer]) & (
             pools.first_token_seconds[:, writer] <= limits.ttft_seconds

@@ -81,9 +81,9 @@ def test_no_group_that_fills_nodes_is_noticeably_cheaper() -> None:
     found = steady()
     sizes = every().prefill.accelerators, every().decode.accelerators
     pairs = list(itertools.product(range(1, MOST_RATIO + 1), repeat=2))
-    own = every().decode.states.without_prompts(REQUESTS.decode_steps)
+    own = every().decode
     for row, column in states(found):
-        rate, writer = float(own.requests_per_second[row, column]), float(sizes[1][row])
+        rate, writer = float(own.rates[row, column]), float(sizes[1][row])
         groups = {
             (reader, readers, decoders): (readers * float(chips) / decoders + writer) / rate
             for reader, chips in enumerate(sizes[0])
@@ -102,18 +102,18 @@ def test_what_is_seen_is_that_of_the_group() -> None:
     """The displayed chips of both kinds and the rate of the decode instances equal sums by hand."""
     found = steady()
     tpot, rate, chips, concurrency, batch = found.seen
-    own = every().decode.states.without_prompts(REQUESTS.decode_steps)
+    own = every().decode
     for row, column in states(found):
         reader, readers, decoders = group(found, row, column)
         # A full batch, or the rate of the prefill instances.
         most = FILLED * readers / busy_seconds(every(), reader, row) / decoders
-        whole = own.requests_per_second[row, column] <= most * (1 + 1e-9)
-        fewer = own.take(row).at(float(batch[row, column]))
+        whole = own.rates[row, column] <= most * (1 + 1e-9)
+        less = np.interp(np.log(batch[row, column]), np.log(own.batch[row]), np.log(own.step_seconds[row]))
         expected = (
             float(readers * every().prefill.accelerators[reader] + decoders * every().decode.accelerators[row]),
-            decoders * (float(own.requests_per_second[row, column]) if whole else most),
-            decoders * float(own.batch[row, column] if whole else fewer.batch),
-            float(own.tpot_seconds[row, column] if whole else fewer.tpot_seconds),
+            decoders * (float(own.rates[row, column]) if whole else most),
+            decoders * float((own.batch if whole else batch)[row, column]),
+            float(own.step_seconds[row, column] if whole else np.exp(less)),
         )
         seen = chips[row, column], rate[row, column], concurrency[row, column], tpot[row, column]
         np.testing.assert_allclose(seen, expected, rtol=1e-7 if whole else 1e-3)
