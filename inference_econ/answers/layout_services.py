@@ -31,7 +31,7 @@ from inference_econ.search import Frontier, Sampling, common_problems, compute, 
 from inference_econ.search.fastest import fastest
 from inference_econ.serving import Services, Steady, every_service
 from inference_econ.serving import services as services_offer
-from inference_econ.serving.services import batch_grid, services
+from inference_econ.serving.services import services
 
 
 def with_slots(layouts: Services, slots: int) -> Services:
@@ -68,8 +68,11 @@ def with_slots(layouts: Services, slots: int) -> Services:
     wider = services(setup, requests, layouts.plans, most, speculation=speculation)
 
     def states() -> Steady:
-        shares = np.linspace(0.0, 1.0, batch_grid(wider.running).shape[1])
-        return wider.states_at(wider.full_batch[:, None] ** shares)
+        # Requests in prefill are concurrent requests too, so the largest decode batch is smaller than the limit.
+        rows = zip(wider.running, wider.states.concurrency, wider.states.batch, strict=True)
+        batch = [np.exp(np.interp(np.log(limit), np.log(flight), np.log(values))) for limit, flight, values in rows]
+        shares = np.linspace(0.0, 1.0, wider.states.batch.shape[1])
+        return wider.states_at(np.array(batch)[:, None] ** shares)
 
     return replace(wider, steady=states, limit=float(slots))
 

@@ -232,8 +232,6 @@ class Services:
     decoding : callable
         Function that returns batches up to the maximum concurrency [1], and their decode step times [s]; arrays of
         shape (n, k).
-    filled : callable
-        Function that computes :attr:`full_batch` without all steady states.
     speculation : Speculation or None
         Speculation method.
     limit : float
@@ -247,7 +245,6 @@ class Services:
     crowding: KvPressure | None
     steady: Callable[[], Steady]
     decoding: Callable[[], tuple[Array, Array]]
-    filled: Callable[[], Array]
     speculation: Speculation | None = None
     limit: float = math.inf
 
@@ -266,14 +263,6 @@ class Services:
     def states(self) -> Steady:
         """Steady states by ascending batch; arrays of shape (n, k)."""
         return self.steady()
-
-    @cached_property
-    def full_batch(self) -> Array:
-        """Mean decode batch at the concurrency :attr:`running`, shape (n,) [1].
-
-        It is smaller than this concurrency, because requests in prefill are concurrent requests too.
-        """
-        return _batch_at(self.running, self.states) if "states" in vars(self) else self.filled()
 
     @cached_property
     def prompts(self) -> PromptTimes:
@@ -305,10 +294,7 @@ class Services:
         plans, slots = self.plans.at((indices,)), self.slots[indices]
         crowding = None if self.crowding is None else self.crowding.take(indices)
         states, decoding = (lambda: self.states.take(indices)), (lambda: self._taken(indices))
-        return replace(
-            self, plans=plans, slots=slots, crowding=crowding, steady=states, decoding=decoding,
-            filled=lambda: self.full_batch[indices],
-        )  # fmt: skip
+        return replace(self, plans=plans, slots=slots, crowding=crowding, steady=states, decoding=decoding)
 
     def states_at(self, batches: Array) -> Steady:
         """Steady states at given batches of each layout [1], shape (n, k)."""
@@ -534,26 +520,7 @@ def services(
     def decoding() -> tuple[Array, Array]:
         return every, _decode_seconds(setup, plans, every, speculation)
 
-    def filled() -> Array:
-        if setup.held_steps:  # states depend on those at smaller batches
-            return _batch_at(running, states())
-        # Only states at the largest batches are needed, unless a few requests decode and many are in prefill.
-        last, columns = np.argmax(of_running == running[:, None], axis=1)[:, None], 16
-        while True:
-            batches = np.take_along_axis(of_running, np.maximum(last + np.arange(1 - columns, 1), 0), axis=1)
-            found = states_of(setup, plans, batches, requests, speculation, crowding)
-            if columns > of_running.shape[1] or np.all(found.concurrency[:, 0] <= running):
-                return _batch_at(running, found)
-            columns *= 4
-
-    return Services(setup, requests, plans, slots, crowding, states, decoding, filled, speculation)
-
-
-def _batch_at(concurrency: Array, states: Steady) -> Array:
-    """Interpolate the mean decode batch of each of n layouts at its concurrency, shape (n,) [1]."""
-    flights, batches = np.log(states.concurrency), np.log(states.batch)
-    rows = zip(np.log(concurrency), flights, batches, strict=True)
-    return np.asarray(np.exp([np.interp(*row) for row in rows]))
+    return Services(setup, requests, plans, slots, crowding, states, decoding, speculation)
 
 
 def states_of(

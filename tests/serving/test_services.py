@@ -107,18 +107,6 @@ def test_no_more_in_flight_than_slots_and_no_less_than_one() -> None:
     assert one.most_requests_per_second == pytest.approx(one.states.requests_per_second[-1], rel=0.02)
 
 
-@pytest.mark.parametrize(("isl", "osl"), [("1000", "200"), ("30000", "4"), ("128", "4000")])
-@pytest.mark.parametrize("engine", ["vllm", "sglang", "any"])
-def test_the_full_batch_needs_no_other_states(isl: str, osl: str, engine: str) -> None:
-    """It is the same batch that the interpolation of all steady states gives."""
-    alone, known = (replace(offer_of("qwen3_30b_a3b", isl=isl, osl=osl, engine=engine)) for _ in range(2))
-    assert known.states.concurrency[:, -1].min() >= 1.0
-    np.testing.assert_array_equal(alone.full_batch, known.full_batch)
-    assert "states" not in vars(alone)
-    assert (known.full_batch <= known.running).all()
-    np.testing.assert_array_equal(alone.take(np.array([1])).full_batch, known.full_batch[1:2])
-
-
 def test_layouts_that_are_given() -> None:
     setup, plan = service_of("llama_3_8b").setup, np.ones(1)
     found = services(setup, REQUESTS, Plans(plan, plan, plan, plan, plan, whole=True), np.array([32.0]), batches=5)

@@ -630,7 +630,7 @@ def _alike(practised: RecipeSetup, layouts: Services, space: Space) -> Services 
     chosen = (_chosen(practised, space, apart=way) for way in (False, True))
     if not takes or next(chosen) != next(chosen):
         return None
-    return replace(layouts, setup=setup, steady=lambda: layouts.states, filled=lambda: layouts.full_batch)
+    return replace(layouts, setup=setup, steady=lambda: layouts.states)
 
 
 def _named(practice: Practice | None, *, apart: bool) -> list[tuple[int, int, int]]:

@@ -401,7 +401,7 @@ def prefill_states(pools: Pools, reader: int, writer: int, count: int) -> Prefil
 def decoder(pools: Pools, index: int, receiving: float) -> Decoder:
     """Decode instance of one layout, if receiving a KV cache occupies the links for ``receiving`` seconds."""
     decode, steps = pools.decode, pools.requests.decode_steps
-    batch, seconds = decode.batch[index, :-1], decode.step_seconds[index, :-1]
+    batch, seconds = decode.batch[index], decode.step_seconds[index]
     known = 1.0 / np.maximum(steps * seconds / batch, receiving)
     asked, batches = np.log(np.arange(1.0, decode.services.slots[index] + 1.0)), np.log(batch)
     rates, tpot = (np.exp(np.interp(asked, batches, np.log(values))) for values in (known, seconds))

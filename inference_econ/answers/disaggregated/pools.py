@@ -122,11 +122,8 @@ class PoolLayouts:
 
     @cached_property
     def batch(self) -> Array:
-        """Batches of decode instances, shape (n, k) [1].
-
-        The last one is the batch at the maximum concurrency of an instance that also processes prompts.
-        """
-        return np.append(batch_grid(self.services.running), self.services.full_batch[:, None], axis=1)
+        """Batches of decode instances, shape (n, k) [1]."""
+        return batch_grid(self.services.running)
 
     @cached_property
     def step_seconds(self) -> Array:
