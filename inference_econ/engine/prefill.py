@@ -17,9 +17,7 @@ from inference_econ.engine.memory import index_key_bytes
 from inference_econ.engine.operators.table import Collective
 from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import (
-    host_seconds,
     operator_roofline,
-    overhead_seconds,
     step_seconds,
     takes_turns,
     without_levels,
@@ -123,10 +121,8 @@ def _operators(setup: Setup, plans: Plans, tokens: float, cached: float) -> Pref
     # One prompt, and a prompt in every attention-DP group.
     both = reading.stacked(batch=(plans.pp, together), fullest=(fullest, 1.0))
     step, full = fastest_cut(halfway, both) + gathering
-    # ``worked`` is the time in which the GPUs compute, without waits for kernel launches.
-    worked, host = step - gathering, host_seconds(halfway, halfway.work(reading))
-    if not np.all(worked > (host + overhead_seconds(halfway, reading)) * (1.0 + 1e-9)):
-        worked = fastest_cut(halfway, both, launches=False)[0]
+    # ``worked`` is the time in which the GPUs compute, without waits for the CPU to launch kernels.
+    worked = fastest_cut(halfway, both, launches=assumed.host.launches == "per_layer")[0]
     share = (worked + gathering) / step
 
     # Chunks of one prompt follow each other through the pipeline. The first chunk does not wait for the largest stage.
