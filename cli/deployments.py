@@ -307,7 +307,7 @@ def cache(
 Front = TypeVar("Front", "ie.Frontier", "ie.ServiceFrontier")
 
 
-def frontier(request: Request, every_plan: bool) -> Page:
+def frontier(request: Request) -> Page:
     """Show the Pareto frontier of cost per token against speed per user.
 
     MODEL and HARDWARE are names (see 'inference-econ list models' and 'inference-econ list gpus') or paths to YAML
@@ -319,13 +319,11 @@ def frontier(request: Request, every_plan: bool) -> Page:
     batching, and its cost includes prefill. The latencies exclude queueing, which 'load' includes. With --decode-only,
     each point is a single decode step.
     """
-    if workload.decode_steps(request, every_plan=every_plan):
-        return _decode_steps(request, every_plan=every_plan)
-    return _services(request)
+    return _decode_steps(request) if workload.decode_steps(request) else _services(request)
 
 
-def _decode_steps(request: Request, *, every_plan: bool) -> Page:
-    """Compute the frontier of decode steps; if requested, also list every deployment of the search grid."""
+def _decode_steps(request: Request) -> Page:
+    """Frontier of decode steps."""
     from inference_econ import report
 
     def answer(chosen: Request) -> ie.Frontier:
@@ -337,7 +335,7 @@ def _decode_steps(request: Request, *, every_plan: bool) -> Page:
         )
 
     front = _beside_startable(request, answer)
-    return report.frontier.FrontierPage(front, request.y, front.plans() if every_plan else None)
+    return report.frontier.FrontierPage(front, request.y)
 
 
 def _services(request: Request) -> Page:

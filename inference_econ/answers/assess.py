@@ -38,7 +38,7 @@ from inference_econ.records.deviations import calibration_record
 from inference_econ.records.facts import HEAD, facts, without_unknown_costs
 from inference_econ.records.plain import attributes
 from inference_econ.records.sources import priced_sources, source_records
-from inference_econ.search import Frontier, Point, candidates, compute
+from inference_econ.search import Frontier, Point, compute, every_plan
 from inference_econ.serving import Service, Services, layouts
 
 #: Largest accepted speed, batch and throughput.
@@ -967,9 +967,8 @@ def _batches(measured: OperatingPoint, pins: Pins) -> Array:
 def _shortage(setup: Setup, grid: InstanceGrid, batch: float) -> Shortage:
     """Missing memory of the infeasible layout that needs the least additional memory."""
     lacking = []
-    for some in candidates(setup, grid):
-        short = np.nonzero((some.codes == memory.WEIGHTS) | (some.codes == memory.CACHE))
-        plans = some.plans.at(short)
+    for every, _, codes in every_plan(setup, grid):
+        plans = every.at(np.nonzero((codes == memory.WEIGHTS) | (codes == memory.CACHE)))
         needed = setup.memory(plans)
         arrays = (needed.weight_bytes, needed.kv_bytes, needed.available_bytes, plans.batch)
         lacking.append(np.stack([np.broadcast_to(array, plans.shape) for array in arrays]))

@@ -41,37 +41,6 @@ def undominated(seconds: npt.ArrayLike, dollars: npt.ArrayLike) -> Indices:
     return order[sorted_cost < best_before]
 
 
-def dominated(seconds: npt.ArrayLike, dollars: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """True for a point if another point is at least as fast and as cheap, and faster or cheaper.
-
-    Parameters
-    ----------
-    seconds : array_like, shape (n,)
-        Time per token [s]; smaller is better.
-    dollars : array_like, shape (n,)
-        Cost [USD]; smaller is better.
-
-    Returns
-    -------
-    ndarray of bool, shape (n,)
-        True for dominated points [1]. Equal points do not dominate each other.
-
-    Notes
-    -----
-    The cheapest of all points up to a given time is on the frontier, so two binary searches per point are sufficient.
-
-    Examples
-    --------
-    >>> dominated([3.0, 1.0, 2.0, 2.5, 1.0], [1.0, 9.0, 4.0, 5.0, 9.0])
-    array([False, False, False,  True, False])
-    """
-    time, cost = np.asarray(seconds, dtype=float), np.asarray(dollars, dtype=float)
-    best = undominated(time, cost)
-    cheapest = np.concatenate(([np.inf], cost[best]))[np.searchsorted(time[best], time, side="right")]
-    sooner = np.concatenate(([np.inf], cost[best]))[np.searchsorted(time[best], time, side="left")]
-    return np.asarray((cheapest < cost) | (sooner <= cost))
-
-
 def ceiling(
     frontier_seconds: npt.ArrayLike, frontier_dollars: npt.ArrayLike, dollars_per_second: npt.ArrayLike
 ) -> Array:

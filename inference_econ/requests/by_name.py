@@ -28,7 +28,7 @@ from inference_econ.requests.tables import COMMANDS, OUTPUT, Command, Parameter,
 
 #: For each command, options that select the displayed content. Python functions lack these options, because a Python
 #: result has the full content.
-_OF_PAGES = {"frontier": ("y", "every_plan"), "compare": ("y", "speeds", "costs"), "explain": ("operators", "memory")}
+_OF_PAGES = {"frontier": ("y",), "compare": ("y", "speeds", "costs"), "explain": ("operators", "memory")}
 #: Python types of repeated options.
 _SEVERAL = (list, tuple, set, range)
 #: Largest integer that is the same number with and without a decimal point [1].

@@ -225,7 +225,7 @@ def means(request: Request) -> Means | None:
     return None if values == [None, None, None] else Means(*values)
 
 
-def decode_steps(request: Request, *, every_plan: bool = False) -> bool:
+def decode_steps(request: Request) -> bool:
     """Return True if the query is about decode steps alone: by request, or on the grid of the published study.
 
     Raises
@@ -239,7 +239,7 @@ def decode_steps(request: Request, *, every_plan: bool = False) -> bool:
         text = f"{{}} applies to services, and {which} counts decode steps alone; leave one of them out"
         refuse(request.named(_SERVICES_ONLY), text)
         return True
-    stray = ["--all"] if every_plan else [OPTIONS[name].spelled for name in request.named(_DECODE_ONLY)]
+    stray = [OPTIONS[name].spelled for name in request.named(_DECODE_ONLY)]
     if stray:
         raise InputError(f"{stray[0]} applies to decode steps alone; add --decode-only", request_name(stray[0]))
     return False

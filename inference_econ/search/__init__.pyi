@@ -6,13 +6,12 @@ from .frontier import Choosable as Choosable
 from .frontier import Frontier as Frontier
 from .frontier import FrontierSummary as FrontierSummary
 from .frontier import Metric as Metric
-from .frontier import PlanTable as PlanTable
 from .frontier import Point as Point
 from .frontier import Sampling as Sampling
 from .frontier import Saving as Saving
-from .frontier import candidates as candidates
 from .frontier import common_problems as common_problems
 from .frontier import compute as compute
+from .frontier import every_plan as every_plan
 from .frontier import no_room as no_room
 from .frontier import saved_by as saved_by
 from .frontier import summarise as summarise

@@ -1,4 +1,4 @@
-"""Frontier of decode steps: the Pareto-optimal plans in speed and cost, and the list of all plans of a grid."""
+"""Frontier of decode steps: the Pareto-optimal plans in speed and cost."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, get_args
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -20,19 +20,15 @@ from inference_econ.engine import (
     Plans,
     Setup,
     Speculation,
-    WholeLayouts,
     bounds,
     chip_power,
     evaluate,
     indivisible,
-    layout_keys,
     memory,
     mfu,
     needed_memory,
     power,
     recorded_key,
-    rounds,
-    step_seconds,
     token_joules,
 )
 from inference_econ.errors import InputError, NothingFitsError
@@ -43,217 +39,16 @@ from inference_econ.records.facts import HEAD, facts
 from inference_econ.records.sources import UsedSource, priced_sources, source_records
 from inference_econ.search.fastest import fastest_round, token_seconds
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
 #: Number of instances that are evaluated together [1].
 _CHUNK = 2048
-#: Maximum number of plans in a list [1]; it limits memory.
-_MOST_PLANS = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class PlanTable:
-    """Every feasible plan of a grid of instance sizes and batches, in arrays of shape (n,).
-
-    Attributes
-    ----------
-    setup : Setup
-        Model, chip, formats, assumptions and price.
-    plans : Plans
-        Instance sizes, batches and parallelism degrees.
-    cut : ndarray of str
-        Split of weight matrices, along one dimension (1D) or along both (2D).
-    drafted : ndarray
-        Fastest draft length of each plan [1]; 0 without speculation.
-    seconds, dollars : ndarray
-        Time per token [s] and cost [USD per 1e6 tokens].
-    dominated : ndarray of bool
-        True for a plan if another plan is at least as fast and as cheap, and faster or cheaper.
-    infeasible : mapping of str to int
-        Number of plans that cannot run, by reason.
-    """
-
-    setup: Setup
-    plans: Plans
-    cut: npt.NDArray[np.str_]
-    drafted: Indices
-    seconds: Array
-    dollars: Array
-    dominated: npt.NDArray[np.bool_]
-    infeasible: Mapping[str, int]
-
-    def __len__(self) -> int:
-        return self.seconds.size
-
-    @property
-    def tokens_per_second(self) -> Array:
-        """Output speed of one user [tokens/s]."""
-        return 1.0 / self.seconds
-
-    def subjects(self) -> tuple[Instances]:
-        """All plans as instances, for a comparison with measured servers."""
-        sizes, batches = self.plans.accelerators.tolist(), self.plans.batch.tolist()
-        layouts = layout_keys(self.plans, self.setup.assumptions.layout)
-        return (Instances(self.setup, sizes, batches, speculates=bool(self.drafted.any()), layouts=layouts),)
-
-    def records(self) -> list[dict[str, object]]:
-        """Return one record of plain data per plan."""
-        columns = self._columns()
-        layout = self.setup.layout_columns(self.plans, self.cut)
-        rows: list[dict[str, object]] = []
-        for index, (drafted, dominated) in enumerate(zip(self.drafted.tolist(), self.dominated.tolist(), strict=True)):
-            record: dict[str, object] = {name: values[index] for name, values in layout.items()}
-            if drafted:
-                record["draft_tokens"] = drafted
-            row = {name: values[index] for name, values in columns.items()}
-            rows.append({**row, "layout": record, "dominated": dominated})
-        return rows
-
-    def to_frame(self) -> pd.DataFrame:
-        """Plans as a data frame with one row per plan, including interval ends of speed and cost."""
-        import pandas as pd
-
-        (instances,) = self.subjects()
-        numbers = {name: np.array(values) for name, values in self._columns().items()}
-        columns = {
-            **bounds.bounded(numbers, bounds.ends(instances, bounds.STEP)),
-            **self.setup.layout_columns(self.plans, self.cut),
-        }
-        if self.drafted.any():
-            columns["draft_tokens"] = self.drafted.tolist()
-        return pd.DataFrame({**columns, "dominated": self.dominated})
-
-    def _columns(self) -> dict[str, list[float] | list[str]]:
-        return {
-            "tokens_per_second_per_user": self.tokens_per_second.tolist(),
-            "dollars_per_million_output_tokens": self.dollars.tolist(),
-            "accelerators": self.plans.accelerators.tolist(),
-            "batch": self.plans.batch.tolist(),
-        }
 
 
 def every_plan(
-    setup: Setup,
-    grid: InstanceGrid,
-    *,
-    speculation: Speculation | None = None,
-    max_tokens_per_second: float | None = None,
-) -> PlanTable:
-    """Evaluate every plan of an integer grid.
+    setup: Setup, grid: InstanceGrid, speculation: Speculation | None = None
+) -> Iterator[tuple[Plans, TensorLayout, Indices]]:
+    """Yield all plans of a grid in groups with one pipeline depth, their split of weight matrices, and codes.
 
-    Parameters
-    ----------
-    setup : Setup
-        Model, chip, formats, assumptions and price.
-    grid : InstanceGrid
-        Instance sizes, batches and layouts to evaluate.
-    speculation : Speculation, optional
-        Speculation method, which is used only where it is faster.
-    max_tokens_per_second : float, optional
-        Demand [tokens/s]. Instances are left out if their fastest layout exceeds the demand.
-
-    Returns
-    -------
-    PlanTable
-        Feasible plans of all instances, including dominated plans.
-
-    Raises
-    ------
-    InputError
-        If the grid has fractional degrees, as in the published study, or more feasible plans than a list may have.
-    NothingFitsError
-        If no plan is feasible.
-    """
-    if not isinstance(grid.layouts, WholeLayouts):
-        raise InputError("plans can be listed on the grid 'whole'; the study's has millions of them")
-    infeasible: Counter[str] = Counter()
-    parts: list[_FeasiblePlans] = []
-    for portion in candidates(setup, grid, speculation):
-        infeasible += portion.infeasible()
-        feasible = np.nonzero(portion.codes == memory.FITS)
-        plans, cut = portion.plans.at(feasible), portion.cut
-        if speculation is None:
-            seconds = step_seconds(setup, plans)[setup.assumptions.layout.tensor_layouts.index(cut)]
-            drafted = np.zeros(seconds.shape, dtype=np.intp)
-        else:
-            best = rounds(setup, plans, speculation, cut=cut, layouts=grid.layouts.unpinned()).best()
-            seconds, drafted = best.seconds, best.length
-        parts.append(_FeasiblePlans(portion.instances[feasible[-1]], plans, cut, seconds, drafted))
-        if sum(part.seconds.size for part in parts) > _MOST_PLANS:
-            raise InputError(
-                f"more than {_MOST_PLANS:,} plans are feasible; pin a degree (tp, dp, pp, ep, batch, accelerators) or "
-                "lower max_accelerators to list fewer"
-            )
-    if max_tokens_per_second is not None:
-        quickest = np.full(grid.accelerators.size * grid.batch.size, np.inf)
-        for part in parts:
-            np.minimum.at(quickest, part.instances, part.seconds)
-        sold = [part.plans.batch <= max_tokens_per_second * quickest[part.instances] for part in parts]
-        infeasible[too_much(max_tokens_per_second)] = sum(int((~kept).sum()) for kept in sold)
-        parts = [part.at(np.flatnonzero(kept)) for part, kept in zip(parts, sold, strict=True)]
-    seconds = np.concatenate([np.empty(0), *(part.seconds for part in parts)])
-    if seconds.size == 0:
-        raise NothingFitsError(why_nothing_fits(setup, grid, max_tokens_per_second, speculation))
-    plans = Plans.joined([part.plans for part in parts])
-    dollars = money.dollars_per_million_tokens(
-        plans.accelerators, seconds, plans.batch, setup.dollars_per_accelerator_hour
-    )
-    return PlanTable(
-        setup,
-        plans,
-        np.concatenate([np.full(part.seconds.shape, part.cut) for part in parts]),
-        np.concatenate([part.drafted for part in parts]),
-        seconds,
-        dollars,
-        pareto.dominated(seconds, dollars),
-        +infeasible,
-    )
-
-
-class Candidates(NamedTuple):
-    """Feasible and infeasible plans of a grid with one split of weight matrices (1D or 2D)."""
-
-    instances: Indices
-    """Indices of the instances in the flattened grid, shape (n,)."""
-    plans: Plans
-    """Plans, shape (..., n)."""
-    cut: TensorLayout
-    """How weight matrices are split."""
-    codes: Indices
-    """Index in :data:`inference_econ.engine.memory.REASONS` of the reason why a plan cannot run, shape (..., n)."""
-
-    def infeasible(self) -> Counter[str]:
-        """Number of infeasible plans by reason, without plans with degrees that do not divide a pipeline stage."""
-        plans = self.plans
-        if plans.whole:
-            made = np.mod(plans.stage, plans.attention_ranks) == 0
-            if plans.ep is not None:
-                made = made & (np.mod(plans.stage, plans.ep) == 0)
-            codes = self.codes[np.broadcast_to(made, self.codes.shape)]
-        else:
-            codes = self.codes.ravel()
-        counts = np.bincount(codes, minlength=len(memory.REASONS)).tolist()
-        return Counter({memory.REASONS[code]: n for code, n in enumerate(counts) if n and code != memory.FITS})
-
-
-def candidates(setup: Setup, grid: InstanceGrid, speculation: Speculation | None = None) -> Iterator[Candidates]:
-    """Yield all plans of a grid in groups; the plans of a group have one pipeline depth.
-
-    Parameters
-    ----------
-    setup : Setup
-        Model, chip, formats and assumptions.
-    grid : InstanceGrid
-        Instance sizes, batches and layouts to evaluate.
-    speculation : Speculation, optional
-        Speculation method; a draft model needs additional memory.
-
-    Yields
-    ------
-    Candidates
-        Plans, with the reasons why infeasible plans cannot run.
+    A code is the index in :data:`inference_econ.engine.memory.REASONS` of the reason why a plan cannot run.
     """
     sizes, batches = grid.pairs()
     shape = (grid.accelerators.size, grid.batch.size)
@@ -266,23 +61,18 @@ def candidates(setup: Setup, grid: InstanceGrid, speculation: Speculation | None
             plans = grid.layouts.variants(model, assumptions, Plans.of(size, batch, pp))
             needed = needed_memory(setup, plans, speculation)
             for cut in assumptions.layout.tensor_layouts:
-                codes = np.broadcast_to(setup.reasons(plans, cut, needed), plans.shape)
-                yield Candidates(part, plans, cut, codes)
+                yield plans, cut, np.broadcast_to(setup.reasons(plans, cut, needed), plans.shape)
 
 
-class _FeasiblePlans(NamedTuple):
-    """Feasible plans with their times per output token, as flat arrays."""
-
-    instances: Indices
-    plans: Plans
-    cut: TensorLayout
-    seconds: Array
-    drafted: Indices
-
-    def at(self, index: Indices) -> _FeasiblePlans:
-        return _FeasiblePlans(
-            self.instances[index], self.plans.at((index,)), self.cut, self.seconds[index], self.drafted[index]
-        )
+def _reasons(plans: Plans, codes: Indices) -> Counter[str]:
+    """Number of infeasible plans by reason, without plans with degrees that do not divide a pipeline stage."""
+    if plans.whole:
+        made = np.mod(plans.stage, plans.attention_ranks) == 0
+        if plans.ep is not None:
+            made = made & (np.mod(plans.stage, plans.ep) == 0)
+        codes = codes[np.broadcast_to(made, codes.shape)]
+    counts = np.bincount(codes.ravel(), minlength=len(memory.REASONS)).tolist()
+    return Counter({memory.REASONS[code]: n for code, n in enumerate(counts) if n and code != memory.FITS})
 
 
 def why_nothing_fits(
@@ -291,9 +81,9 @@ def why_nothing_fits(
     """Error message with the number of infeasible plans by reason, and the smallest sufficient instance size."""
     infeasible: Counter[str] = Counter()
     fitting = 0
-    for portion in candidates(setup, grid, speculation):
-        infeasible += portion.infeasible()
-        fitting += int((portion.codes == memory.FITS).sum())
+    for plans, _, codes in every_plan(setup, grid, speculation):
+        infeasible += _reasons(plans, codes)
+        fitting += int((codes == memory.FITS).sum())
     listed = [f"{reason}: {infeasible[reason]}" for reason in memory.REASONS if infeasible[reason]]
     if max_tokens_per_second is not None and fitting:
         listed.append(f"{too_much(max_tokens_per_second)}: {fitting}")
@@ -348,15 +138,15 @@ def common_problems(setup: Setup, grid: InstanceGrid) -> list[str]:
     """
     blocks = setup.precision.blocks
     total, counts = 0, Counter[str]()
-    for portion in candidates(setup, grid):
+    for plans, cut, codes in every_plan(setup, grid):
         problems: dict[str, npt.NDArray[np.bool_]] = {}
-        for problem in indivisible(setup.model, portion.plans, portion.cut, setup.assumptions, blocks):
+        for problem in indivisible(setup.model, plans, cut, setup.assumptions, blocks):
             problems[problem.text] = problem.where | problems.get(problem.text, np.zeros((), dtype=bool))
-        if not np.all(np.broadcast_to(functools.reduce(np.logical_or, problems.values()), portion.codes.shape)):
+        if not np.all(np.broadcast_to(functools.reduce(np.logical_or, problems.values()), codes.shape)):
             return []
-        total += portion.codes.size
+        total += codes.size
         for text, uneven in problems.items():
-            counts[text] += int(np.broadcast_to(uneven, portion.codes.shape).sum())
+            counts[text] += int(np.broadcast_to(uneven, codes.shape).sum())
     if not total:
         return [f"no number of stages divides the {setup.model.layers} layers, the accelerators and the batch"]
     return [text for text, count in counts.items() if count == total] or [counts.most_common(1)[0][0]]
@@ -818,15 +608,6 @@ class Frontier(Shown, Choosable[Point]):
         speculates = self.speculation is not None
         return (Instances(self.setup, sizes, batches, isl, osl, speculates=speculates, layouts=layouts),)
 
-    def plans(self) -> PlanTable:
-        """Every feasible plan of the grid, including dominated ones; see :func:`inference_econ.search.frontier`."""
-        return every_plan(
-            self.setup,
-            self.grid,
-            speculation=self.speculation,
-            max_tokens_per_second=self.max_tokens_per_second,
-        )
-
     def ends(self) -> bounds.Ends:
         """Ratios of the 80% interval ends to the predicted values, by column, for all points [1]."""
         (instances,) = self.subjects()
@@ -841,13 +622,9 @@ class Frontier(Shown, Choosable[Point]):
         """Sources of all inputs of the frontier."""
         return priced_sources(self.setup, self.speculation)
 
-    def record(self, plans: PlanTable | None = None) -> dict[str, object]:
-        """Return the frontier as plain data: all points, the fastest last, and the given ``plans``."""
+    def record(self) -> dict[str, object]:
+        """Return the frontier as plain data: all points, the fastest last."""
         (instances,) = self.subjects()
-        if plans is not None:
-            # If plans are given, the prediction errors are those of the plans.
-            (listed,) = plans.subjects()
-            instances = listed._replace(isl=instances.isl, osl=instances.osl, speculates=instances.speculates)
         factors = bounds.ends(instances, bounds.STEP)
         formats = "weights", "expert_weights", "activations", "kv", "formats", "math_unit"
         record: dict[str, object] = {
@@ -859,9 +636,6 @@ class Frontier(Shown, Choosable[Point]):
             "points": [bounds.bounded(point.record(), factors) for point in self.points()],
             "sources": source_records(self.sources),
         }
-        if plans is not None:
-            rows = [bounds.bounded(plan, factors) for plan in plans.records()]
-            record |= {"plans": rows, "infeasible": dict(plans.infeasible)}
         return record | self.saving_record()
 
     def records(self) -> list[dict[str, object]]:

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference_econ.formulas.pareto import ceiling, dominated, sampled, summarised_cost, undominated
+from inference_econ.formulas.pareto import ceiling, sampled, summarised_cost, undominated
 
 Array = npt.NDArray[np.float64]
 
@@ -32,11 +32,6 @@ def test_undominated_equals_brute_force(points: list[tuple[float, float]]) -> No
     expected = {point for point in points if not _beaten(point, points)}
     assert {points[index] for index in kept} == expected
     assert len(kept) == len(expected)  # one of equal points remains
-
-
-@given(points=clouds)
-def test_dominated_equals_brute_force(points: list[tuple[float, float]]) -> None:
-    assert dominated(*_columns(points)).tolist() == [_beaten(point, points) for point in points]
 
 
 @given(points=clouds)

@@ -13,7 +13,7 @@ from inference_econ.answers.deployments.serving_frontier import ServiceFrontier,
 from inference_econ.engine import Instances, Setup, key_degrees
 from inference_econ.inputs import Quantity
 from inference_econ.records.deviations import SERVED
-from inference_econ.records.plain import Frame, finite_or_none
+from inference_econ.records.plain import finite_or_none
 from inference_econ.records.texts import PART_NAMES, assumptions_label, layout_label
 from inference_econ.report import charts, notes, speed_cost
 from inference_econ.report.charts.plot import Plot, PlotSeries
@@ -22,7 +22,7 @@ from inference_econ.report.headings import frontiers_title
 from inference_econ.report.page import AnswerPage, Block, Sketch, Table
 from inference_econ.report.service import pools_meaning, with_engines, with_recipes
 from inference_econ.report.speed_cost import AXES, AnyFront, between
-from inference_econ.search import Frontier, Metric, PlanTable
+from inference_econ.search import Frontier, Metric
 
 if TYPE_CHECKING:
     from inference_econ.answers.launching.plan import Start
@@ -46,25 +46,14 @@ class FrontierPage(AnswerPage[AnyFront]):
 
     y: Metric = "cost"
     """Metric on the y axis of the chart."""
-    plans: PlanTable | None = None
-    """All deployments of the search grid for decode steps, including dominated ones; None unless requested."""
 
     def setups(self) -> Sequence[Setup]:
         """Setup of the preferred point."""
         return [self.answer.setup]
 
     def tables(self) -> Sequence[Table]:
-        """Table of some points of the frontier; if requested, also a table that counts the grid's deployments."""
-        points = frontier_table(self.answer, self.y)
-        return (points,) if self.plans is None else (points, plans_table(self.plans))
-
-    def record(self) -> dict[str, object]:
-        """Return the points of the frontier and, if requested, all deployments of the search grid."""
-        return self.answer.record(self.plans) if isinstance(self.answer, Frontier) else self.answer.record()
-
-    def frame(self) -> Frame:
-        """Return one row per point of the frontier or, if requested, per deployment of the search grid."""
-        return super().frame() if self.plans is None else self.plans.to_frame()
+        """Table of some points of the frontier."""
+        return (frontier_table(self.answer, self.y),)
 
     def blocks(self) -> Sequence[Block]:
         """Tables of the frontier, and the frontier as a plot of characters."""
@@ -240,19 +229,6 @@ def point_details(front: AnyFront) -> dict[str, list[float | str | None]]:
         for name, end in (("$/M low", low), ("$/M high", high)):
             details[name] = [finite_or_none(cost) for cost in (costs * end).tolist()]
     return details
-
-
-def plans_table(plans: PlanTable) -> Table:
-    """Table that counts the deployments of a search grid: feasible and useful ones, and infeasible ones by reason."""
-    dominated = int(plans.dominated.sum())
-    counts = {
-        "feasible, on the frontier": len(plans) - dominated,
-        "feasible, dominated by another plan": dominated,
-        **{f"infeasible: {reason}": count for reason, count in plans.infeasible.items()},
-    }
-    rows = tuple((what, f"{count:,}") for what, count in counts.items())
-    total = len(plans) + sum(plans.infeasible.values())
-    return Table(f"All {total:,} plans of the grid", ("plans", "count"), rows)
 
 
 def warned(fronts: Mapping[str, AnyFront]) -> list[str]:
