@@ -399,6 +399,10 @@ def _percentile(text: str) -> str:
     return percentiles.percentile(f"p{text}" if text[:1].isdigit() else text)
 
 
+#: Advice on a latency SLO that cannot be read.
+_TIME_FORMS = "write the milliseconds, without a unit or as '30 ms', or leave it out"
+
+
 def _latency(least_milliseconds: float, most_seconds: float) -> Parsed:
     """SLO on a latency. A number without a unit is in milliseconds, as in load generators. A percentile is optional.
 
@@ -413,7 +417,9 @@ def _latency(least_milliseconds: float, most_seconds: float) -> Parsed:
     def read(text: str) -> float | str:
         promise = percentiles.promise(text)
         time, milliseconds = promise.time, _bare(promise.time)
-        seconds = _time(time) if milliseconds is None else _positive(milliseconds / 1e3, time)
+        if not any(map(str.isdigit, time)):
+            raise InputError(f"{time!r} is not a time; {_TIME_FORMS}")
+        seconds = _positive(parse_quantity(time, "s") if milliseconds is None else milliseconds / 1e3, time)
         if milliseconds is not None and milliseconds < least_milliseconds:
             raise InputError(
                 f"{time} means {milliseconds:g} ms, because numbers without a unit are milliseconds; write "
@@ -422,7 +428,7 @@ def _latency(least_milliseconds: float, most_seconds: float) -> Parsed:
         if seconds > most_seconds:
             raise InputError(
                 f"{time} means {seconds:g} s, longer than the longest possible SLO (at most "
-                f"{most_seconds:g} s); write the milliseconds, without a unit or as '30 ms', or leave it out"
+                f"{most_seconds:g} s); {_TIME_FORMS}"
             )
         return seconds if promise.percentile is None else f"{promise.percentile}:{seconds!r} s"
 
