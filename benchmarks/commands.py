@@ -54,7 +54,7 @@ REFERENCES = {
     "ten million steps of x += i & 7": "x = 0\nfor i in range(10_000_000): x += i & 7",
     "python -c 'import numpy'": "import numpy",
 }
-#: Commands that take longer, and are timed once. The last one is a sweep of 50 frontiers.
+#: Commands that take longer, and are timed once. The last one is a sweep of 200 frontiers.
 LONGER = (
     Case("compare llama_3_70b --on h100_sxm --on h200_sxm --on b200", 31.25),
     Case("load llama_3_70b h100_sxm --tp 8 --rates 1,5", 31.25),
@@ -63,23 +63,24 @@ LONGER = (
     Case("paper claims", 31.25),
     Case("recommend minimax_m2_5 h200_sxm --engine vllm --kv bf16 --agents 500 --traffic coding_agent", 50.0),
     Case("paper reproduce", 125.0),
-    Case("sweep sweep.yaml -o swept --yes", 37.5),
+    Case("sweep sweep.yaml -o swept --yes", 150.0),
 )
 #: Sweep of the last command, and its number of frontiers [1].
 SWEEP = """
-name: Fifty frontiers
-description: Five models on five GPUs under two workloads.
+name: Two hundred frontiers
+description: Five models on five GPUs under eight workloads.
 ask:
   kind: sweep
   common: {weights: fp8, price: on_demand, arrangement: aggregated, speculate: false}
   axes:
-    traffic: {chat: {isl: 1024, osl: 1024}, documents: {isl: 8192, osl: 1024}}
+    isl: [512, 1024, 4096, 8192]
+    osl: [256, 1024]
     model: [llama_3_8b, llama_3_70b, qwen3_32b, gpt_oss_120b, deepseek_v3]
     hardware: [h100_sxm, h200_sxm, b200, mi300x, mi355x]
 sources:
   ask: {ref: user, where: a benchmark, kind: assumed}
 """
-FRONTIERS = 50
+FRONTIERS = 200
 #: Queries that aiconfigurator 0.12 ran once: commands, its time and the interpreter's on the same machine [s], and the
 #: required speed ratio [1]. It runs again only with its option, since it takes minutes and hundreds of megabytes.
 RECORDED = (
