@@ -202,14 +202,18 @@ def write_scores(family: str) -> Iterator[str]:
     for curve in curves:
         what = f"{curve.kind} {curve.phase} {curve.dtype} {curve.engine or 'of all'}"
         yield f"{family} {what}: {curve.fitted.line()} {curve.fitted.spread}"
+    recurrences = {engine: (fitted, where) for engine, fitted, where in scores.recurrences(family)}
+    yield from (f"{family} recurrent {where}: {fitted.line()}" for fitted, where in recurrences.values())
     called, base = CALLED[family], _attention(curves, "")
-    _write_attention(family, base, f"Attention on {called}: vLLM, SGLang and TensorRT-LLM together.")
+    remark = f"Attention on {called}: vLLM, SGLang and TensorRT-LLM together."
+    _write_attention(family, base, recurrences.get(""), remark)
     for engine, known in picks(family).items():
         if known:
             own = _attention(curves, engine)
             for kind, entries in own.items():
                 entries.fill(base[kind], f"what all engines together have on {called}")
-            _write_attention(f"{family}_{engine}", own, f"Attention of {ENGINES[engine]} on {called}.")
+            remark = f"Attention of {ENGINES[engine]} on {called}."
+            _write_attention(f"{family}_{engine}", own, recurrences.get(engine) or recurrences.get(""), remark)
 
 
 def _attention(curves: Iterable[scores.Curve], engine: str) -> Mapping[scores.Kind, Entries]:
@@ -226,12 +230,18 @@ def _attention(curves: Iterable[scores.Curve], engine: str) -> Mapping[scores.Ki
     return both
 
 
-def _write_attention(name: str, entries: Mapping[scores.Kind, Entries], remark: str) -> None:
+def _write_attention(
+    name: str, entries: Mapping[scores.Kind, Entries], recurrence: tuple[Fitted, str] | None, remark: str
+) -> None:
     lines, sources = [], ["sources:"]
     for kind, known in entries.items():
         if known.formats:
             lines += [f"{kind}:", *(f"  {dtype}: {known.constants[dtype]}" for dtype in known.formats)]
         sources += [f"  {kind}.{dtype}: {known.sources[dtype]}" for dtype in known.formats]
+    if recurrence is not None:
+        fitted, where = recurrence
+        lines.append(f"recurrent: {fitted.line()}")
+        sources.append(f'  recurrent: {{ref: aiconfigurator, where: "wheel {WHEEL}, {where}", kind: derived}}')
     _write("scores", name, [remark], [*lines, *sources])
 
 

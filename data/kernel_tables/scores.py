@@ -43,6 +43,8 @@ _SPOILT: Mapping[tuple[str, str, str], tuple[str, ...]] = {
 _FEWEST_BYTES: Mapping[Kind, float] = {"grouped": 200e6, "latent": 64e6}
 _SHORTEST, _MOST_QUERIES, _WIDTHS = 128, 16, (64, 128)
 _SHORTEST_PROMPT, _QUICKEST_PROMPT = 64, 1e-4
+#: Most tokens in a step of a server [tokens], for kernels whose tables have many more.
+_LARGEST_STEP = 32768
 #: Maximum 90th percentile of |ln(predicted / measured)| of a curve that describes its shapes [1].
 _MOST_P90 = 0.5
 #: Time that steps include in addition to the curve: the launches of one attention [s].
@@ -62,6 +64,11 @@ _BOUNDS: Mapping[Phase, Mapping[str, tuple[float, float, float]]] = {
         "extra_tokens": (1.0, 10000.0, 300.0),
         "extra_elements": (0.1, 1000.0, 50.0),
     },
+}
+#: The same for recurrent layers.
+_RECURRENCE: Mapping[str, tuple[float, float, float]] = {
+    "math_efficiency": (0.001, 0.95, 0.05),
+    "extra_heads": (0.1, 1000.0, 20.0),
 }
 
 
@@ -100,6 +107,34 @@ def curves(family: str) -> Iterator[Curve]:
             some = rows[rows["engine"] == engine] if engine else rows
             if len(some) >= FEWEST:
                 yield Curve(kind, phase, dtype, engine, _fit(some, kind, phase), some)
+
+
+def recurrences(family: str) -> Iterator[tuple[str, Fitted, str]]:
+    """Engine ("" for all engines), constants and source of the prefill kernels of Gated DeltaNet, with convolution."""
+    sizes = ("batch_size", "seq_len", "num_tokens", "num_k_heads", "num_v_heads", "head_k_dim", "head_v_dim")
+    rows = read("linear_attention", family, ("phase", "kernel_source", *sizes, "latency"), "gdn")
+    known, shape = chips(family, "bf16"), ["chip", "engine", "version", *sizes]
+    usual = (rows["seq_len"] >= _SHORTEST_PROMPT) & (rows["num_tokens"] <= _LARGEST_STEP)
+    rows = rows[(rows["phase"] == "context") & usual]
+    # Several models have the same shapes. A layer runs the convolution and the recurrence.
+    rows = rows.groupby([*shape, "kernel_source"], as_index=False)["seconds"].median()
+    rows = newest(rows.groupby(shape, as_index=False)["seconds"].sum())
+    rows = rows[rows["seconds"] > _QUICKEST_PROMPT]
+    flop = formulas.recurrence_flop(1) * rows["num_v_heads"] * rows["head_k_dim"] * rows["head_v_dim"]
+    peaks = rows["chip"].map({name: peak(chip, "bf16") for name, chip in known.items()})
+    rows = rows.assign(compute=rows["num_tokens"] * flop / peaks, heads=1.0 * rows["num_v_heads"] * rows["batch_size"])
+    for engine in ("", *sorted(set(rows["engine"]))):
+        some = rows[rows["engine"] == engine] if engine else rows
+        if len(some) < FEWEST:
+            continue
+        index, _ = pd.factorize(some["chip"] + " " + some["engine"])
+        worked, heads = some["compute"].to_numpy(), some["heads"].to_numpy()
+        fitted = solve(
+            lambda constants, worked=worked, heads=heads: worked / constants[0] * (1.0 + constants[1] / heads),
+            some["seconds"].to_numpy(), index, _RECURRENCE, most_beside=_BESIDE,
+        )  # fmt: skip
+        listed = (" and ".join(sorted(set(some[name]))) for name in ("engine", "chip"))
+        yield engine, fitted, f"linear_attention of {' on '.join(listed)}: {fitted.spread}"
 
 
 def seconds(phase: Phase, constants: Sequence[float] | Array, rows: Rows) -> Array:

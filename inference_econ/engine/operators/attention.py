@@ -344,9 +344,20 @@ def compressed_rows(table: OperatorTable, spec: CompressedAttention, summed: flo
     yield from context_exchange(table, width, width, spec.query_heads, float(spec.head_dim))
 
 
+def reach_of_recurrence(table: OperatorTable, heads: float) -> Reach:
+    """Efficiencies of a prefill kernel for a state with ``heads`` heads, see ``RecurrenceKernel`` in the inputs."""
+    attention, plans = table.assumptions.attention, table.plans
+    kernel = attention.scores.recurrent
+    if kernel is None or not plans.prefill:
+        return Reach()
+    memory = attention.kv_hbm_efficiency or table.assumptions.chip.hbm_efficiency
+    side_by_side = np.maximum(heads / plans.attention_ranks, 1.0) * np.maximum(plans.micro_batch / table.groups, 1.0)
+    return Reach(Rates(kernel.math_efficiency, memory, 1.0), 1.0 + kernel.extra_heads / side_by_side)
+
+
 def recurrent_rows(table: OperatorTable, spec: RecurrentMixer, summed: float) -> Iterator[Operator]:
     """Operators of a recurrent mixer: projections, and a state that is read and written once per step."""
-    weights, cache = spec.parameters(table.hidden).total, spec.cache
+    weights, cache, reach = spec.parameters(table.hidden).total, spec.cache, reach_of_recurrence(table, spec.heads)
     yield table.projection("mixer", [(weights / table.hidden, table.hidden)], reduced=summed)
     yield scores(
         table,
@@ -357,4 +368,6 @@ def recurrent_rows(table: OperatorTable, spec: RecurrentMixer, summed: float) ->
         by_token=False,
         # Kernels: convolution, gates, norms of queries and keys, recurrence, norm and gate of the output.
         launches=6.0,
+        dtype=None if reach.rates is None else "bf16",
+        reach=reach,
     )

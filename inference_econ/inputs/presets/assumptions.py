@@ -292,7 +292,7 @@ class AttentionAssumptions(Spec):
 
     scores: ScoresKernels = Field(default_factory=ScoresKernels)
     """Efficiencies of attention kernels by cache format, or the name of a file in ``assumptions/scores``. Formats
-    without an entry, indexers, recurrent states and compressed attention use ``math_efficiency`` and
+    without an entry, indexers, decode of recurrent states and compressed attention use ``math_efficiency`` and
     ``kv_hbm_efficiency``."""
     score_efficiency: Annotated[float, Field(gt=0, le=1.3, allow_inf_nan=False)] = 1.0
     """Speed of attention kernels in servers, relative to ``scores``, which were measured in isolation [1]."""

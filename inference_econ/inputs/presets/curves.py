@@ -123,6 +123,18 @@ class ScoresKernel(Spec):
     """Kernel of prefill steps."""
 
 
+class RecurrenceKernel(Spec):
+    """Prefill of a recurrent layer in 16 bits: the state is updated chunk by chunk."""
+
+    math_efficiency: Fraction
+    """Sustained share of the dense peak with many heads [1], for the arithmetic of a recurrence token by token."""
+    extra_heads: Extra
+    """Serial part of a prompt, expressed in additional heads of the state [1].
+
+    The chunks of a prompt follow each other, so that few heads do not fill the chip.
+    """
+
+
 class ScoresKernels(Spec):
     """Attention kernels by kind and number format of the cache. Formats without an entry have no curve."""
 
@@ -130,6 +142,8 @@ class ScoresKernels(Spec):
     """Kernels for ordinary caches, which contain keys and values of every KV head."""
     latent: dict[Dtype, ScoresKernel] = Field(default_factory=dict)
     """Kernels for latent caches. Decode attends to the latents; prefill decompresses keys and values first."""
+    recurrent: RecurrenceKernel | None = None
+    """Prefill kernel of recurrent layers. It was measured for Gated DeltaNet."""
 
 
 ProtocolName = Literal["LL", "LL128", "Simple"]

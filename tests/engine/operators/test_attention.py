@@ -190,8 +190,8 @@ def _setup(model: str, chip: str, *changes: str, context: float = 0.0, kv: str |
     return Setup.of(model, chip, kv=kv, assumptions="deployable", context=context, changes=changes)
 
 
-def _attention(setup: Setup, plan: Plans) -> OperatorCosts:
-    return next(row for row in operator_costs(setup, plan, "1d") if row.name == "attention")
+def _attention(setup: Setup, plan: Plans, name: str = "attention") -> OperatorCosts:
+    return next(row for row in operator_costs(setup, plan, "1d") if row.name == name)
 
 
 def test_a_decode_step_by_hand() -> None:
@@ -269,6 +269,29 @@ def test_indexers_and_states_have_shares() -> None:
     assert scores == ["attention", "attention"]
     states = _setup("qwen3_next_80b_a3b", "h200_sxm", context=8000).work(plan_of(batch=8)).operators
     assert all(row.rates is None for row in states if row.name == "recurrent state")
+
+
+@pytest.mark.parametrize(
+    ("ranks", "prompts", "nanoseconds"),
+    [(8, 1, 46.4), (4, 1, 78.2), (8, 2, 29.3)],
+    ids=["8 heads", "16 heads", "2 prompts"],
+)
+def test_prompts_pass_a_recurrent_layer_as_slowly_as_measured(ranks: int, prompts: int, nanoseconds: float) -> None:
+    """Time per token of Gated DeltaNet in SGLang 0.5.14 on H200 (``gdn_perf`` of aiconfigurator-core 0.12.0)."""
+    setup = Setup.of("qwen3_5_397b_a17b", "h200_sxm", assumptions="profiles/sglang_hopper")
+    row = _attention(setup, plan_of(ranks, batch=prompts, new_tokens=2048, prefill=True), "recurrent state")
+    assert row.compute_seconds / (45 * prompts * 2048) == pytest.approx(nanoseconds * 1e-9, rel=0.3)
+
+
+def test_recurrent_layers_take_longer_with_a_kernel() -> None:
+    """The arithmetic of one head takes as long as that of ``extra_heads`` more, and tokens of a prompt are serial."""
+    change = "assumptions.attention.scores={recurrent: {math_efficiency: 0.02, extra_heads: 24}}"
+    setup = _setup("qwen3_5_397b_a17b", "h200_sxm", change)
+    row = _attention(setup, plan_of(8, batch=2, new_tokens=1000, prefill=True), "recurrent state")
+    # 64 heads of 128 x 128 elements over 8 ranks; 6 operations per element; 8 heads of 2 prompts side by side.
+    flop = 45 * 2000 * 6 * 8 * 128 * 128.0
+    assert row.compute_seconds == pytest.approx(flop / (0.02 * 989.5e12) * (1 + 24 / 16), rel=1e-3)
+    assert row_of(setup, plan_of(8, batch=2), "recurrent state").rates is None
 
 
 def test_an_empty_cache_takes_nothing_beside() -> None:
