@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -14,8 +15,10 @@ import inference_econ as ie
 from inference_econ.engine import Instances, Setup, bounds
 from inference_econ.inputs import LEVELS, Calibration, ErrorSpread, Quantity, catalog
 from inference_econ.records.deviations import calibration_record
+from inference_econ.report import service
 from inference_econ.report.notes import extrapolations, interval_note, misfits, setup_warnings, unused_drafts, warnings
 from inference_econ.report.questions.assess import findings
+from inference_econ.serving.load import Loaded
 from tests import asking
 from tests.reading import present, tables
 
@@ -212,3 +215,13 @@ def test_models_without_a_recipe_for_their_draft_layers_are_named() -> None:
     note = "No recipe covers GLM-4.5-Air. Add --mtp to use its multi-token prediction."
     assert unused_drafts([Instances(covered), Instances(other)]) == [note]
     assert unused_drafts([Instances(other, speculates=True)]) == []
+
+
+def test_a_wait_is_long_if_one_request_of_ten_waits_long() -> None:
+    """The note names the 90th percentile, not the median, and leaves out rows that never end."""
+    waits = ((0.5, 9.0), (2.0, 31.4), (12.0, math.inf), (0.1, 12.0))
+    loads = [cast("Loaded", SimpleNamespace(ttft_seconds={"p50": p50, "p90": p90})) for p50, p90 in waits]
+    expected = "TTFT p90 is up to 31 s in rows 2, 4, longer than most APIs. Limit it with --ttft."
+    assert service.wait_notes(loads) == [expected]
+    assert service.wait_notes(loads[1:2]) == [expected.replace(" in rows 2, 4", "")]
+    assert service.wait_notes(loads[:1]) == []
