@@ -148,6 +148,7 @@ from .presets.curves import Mesh as Mesh
 from .presets.curves import NcclTree as NcclTree
 from .presets.curves import ProtocolConstants as ProtocolConstants
 from .presets.curves import ProtocolName as ProtocolName
+from .presets.curves import RecurrenceKernel as RecurrenceKernel
 from .presets.curves import ScoresKernel as ScoresKernel
 from .prices import HourPrice as HourPrice
 from .scenario_kinds import AssessAsk as AssessAsk

@@ -344,20 +344,21 @@ def compressed_rows(table: OperatorTable, spec: CompressedAttention, summed: flo
     yield from context_exchange(table, width, width, spec.query_heads, float(spec.head_dim))
 
 
-def reach_of_recurrence(table: OperatorTable, heads: float) -> Reach:
-    """Efficiencies of a prefill kernel for a state with ``heads`` heads, see ``RecurrenceKernel`` in the inputs."""
+def reach_of_recurrence(table: OperatorTable, spec: RecurrentMixer) -> Reach:
+    """Efficiencies of a prefill kernel of a delta rule, see :class:`inference_econ.inputs.RecurrenceKernel`."""
     attention, plans = table.assumptions.attention, table.plans
     kernel = attention.scores.recurrent
-    if kernel is None or not plans.prefill:
+    if kernel is None or not plans.prefill or spec.variant == "mamba2":
         return Reach()
     memory = attention.kv_hbm_efficiency or table.assumptions.chip.hbm_efficiency
-    side_by_side = np.maximum(heads / plans.attention_ranks, 1.0) * np.maximum(plans.micro_batch / table.groups, 1.0)
-    return Reach(Rates(kernel.math_efficiency, memory, 1.0), 1.0 + kernel.extra_heads / side_by_side)
+    heads, prompts = spec.heads / plans.attention_ranks, plans.micro_batch / table.groups
+    padding = 1.0 + kernel.extra_heads / (np.maximum(heads, 1.0) * np.maximum(prompts, 1.0))
+    return Reach(Rates(kernel.math_efficiency, memory, 1.0), padding)
 
 
 def recurrent_rows(table: OperatorTable, spec: RecurrentMixer, summed: float) -> Iterator[Operator]:
     """Operators of a recurrent mixer: projections, and a state that is read and written once per step."""
-    weights, cache, reach = spec.parameters(table.hidden).total, spec.cache, reach_of_recurrence(table, spec.heads)
+    weights, cache, reach = spec.parameters(table.hidden).total, spec.cache, reach_of_recurrence(table, spec)
     yield table.projection("mixer", [(weights / table.hidden, table.hidden)], reduced=summed)
     yield scores(
         table,

@@ -124,7 +124,7 @@ class ScoresKernel(Spec):
 
 
 class RecurrenceKernel(Spec):
-    """Prefill of a recurrent layer in 16 bits: the state is updated chunk by chunk."""
+    """Prefill of a delta rule in 16 bits: the state is updated chunk by chunk."""
 
     math_efficiency: Fraction
     """Sustained share of the dense peak with many heads [1], for the arithmetic of a recurrence token by token."""
@@ -143,7 +143,7 @@ class ScoresKernels(Spec):
     latent: dict[Dtype, ScoresKernel] = Field(default_factory=dict)
     """Kernels for latent caches. Decode attends to the latents; prefill decompresses keys and values first."""
     recurrent: RecurrenceKernel | None = None
-    """Prefill kernel of recurrent layers. It was measured for Gated DeltaNet."""
+    """Prefill kernel of Gated DeltaNet, also used for Kimi Delta Attention. Mamba-2 has no curve."""
 
 
 ProtocolName = Literal["LL", "LL128", "Simple"]
