@@ -42,7 +42,8 @@ def _answered(line: NumberedRow, name: str) -> ComparedPoint:
     try:
         assumptions, weights = None if name == _OWN else name, line.text("weights") or None
         setup = Setup.of(model, hardware, weights=weights, assumptions=assumptions, price=_PRICE, engine=engine or None)
-        space = Space(max_accelerators=int(largest))
+        # Published groups can differ from the default groups, which are from the recipes of InferenceX.
+        space = Space(max_accelerators=int(largest), any_group=True)
         # No published pair uses speculation.
         fronts = [frontier(setup, requests, space, speculation=None, arrangement=way) for way in _WAYS]
     except (InputError, NothingFitsError) as error:

@@ -43,6 +43,16 @@ class KnownLayouts(NamedTuple):
     """Names of the layouts of decode instances in disaggregated servers."""
     prefill: frozenset[str]
 
+    def of(self, *, apart: bool, prefill: bool) -> frozenset[str]:
+        """Layouts with measured decode or prefill steps, for disaggregated (``apart``) or aggregated instances.
+
+        If no aggregated server was measured, the layouts of disaggregated servers are returned for aggregated
+        instances: both take the same steps. A factor on aggregated instances only would exaggerate the gain of
+        disaggregation.
+        """
+        disaggregated = self.prefill if prefill else self.decode
+        return disaggregated if apart else self.aggregated or disaggregated
+
 
 @cache
 def engine_releases(engine: str) -> tuple[str, ...]:
@@ -210,8 +220,7 @@ class SetupLevels:
             return np.asarray(same & (groups == degrees["dp"]))
 
         if self.unknown and self.known is not None:
-            apart = self.known.prefill if prefill else self.known.decode
-            known = [is_of(key) for key in (apart if self.apart else self.known.aggregated)]
+            known = [is_of(key) for key in self.known.of(apart=self.apart, prefill=prefill)]
             factor = np.where(np.logical_or.reduce(known) if known else False, factor, factor * math.exp(self.unknown))
         for level in self._deployments:
             of_setup = math.exp(beside + (level.prefill if prefill else level.decode))
@@ -225,13 +234,13 @@ class SetupLevels:
 
     @property
     def _known(self) -> frozenset[str] | None:
-        """Measured layouts of aggregated instances or of decode instances, depending on the serving mode.
+        """Layouts with measured decode steps, depending on the serving mode.
 
         The result is None if layouts without measurements have no additional factor.
         """
         if self.known is None or not self.unknown:
             return None
-        return self.known.decode if self.apart else self.known.aggregated
+        return self.known.of(apart=self.apart, prefill=False)
 
     def served(self, *, apart: bool = False, speculates: bool = False) -> SetupLevels:
         """Return the corrections for disaggregated instances (``apart``) or for speculative decoding."""

@@ -50,6 +50,14 @@ def test_only_what_was_measured_answers_if_that_is_asked() -> None:
         ie.frontier("llama_3_8b", "l4", evidence="measured")
 
 
+def test_layouts_of_disaggregated_servers_are_known_without_aggregated_ones() -> None:
+    rack, machine = (runs().layouts("DeepSeek-V3", ie.hardware(chip).name) for chip in ("gb200_nvl72", "h200_sxm"))
+    assert not rack.aggregated
+    for prefill, layouts in ((False, rack.decode), (True, rack.prefill)):
+        assert rack.of(apart=False, prefill=prefill) == rack.of(apart=True, prefill=prefill) == layouts
+        assert machine.of(apart=False, prefill=prefill) == machine.aggregated
+
+
 def _mean_log(setup: Setup, plans: Plans) -> float:
     return float(np.log(np.minimum.reduce(step_seconds(setup, plans))).mean())
 
