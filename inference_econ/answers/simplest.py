@@ -144,7 +144,7 @@ def frontier_points(seconds: Array, costs: Array, levels: Indices) -> Indices:
     if a cheaper point has the same speed within 0.1%.
     """
     kept = np.flatnonzero(levels == levels.min())
-    for level in np.unique(levels)[1:].tolist():
+    for level in sorted({*levels.tolist()})[1:]:
         mine = np.flatnonzero(levels == level)
         order = kept[np.argsort(seconds[kept])]
         least = np.concatenate(([np.inf], np.minimum.accumulate(costs[order])))

@@ -464,8 +464,10 @@ def _far(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReason]:
     load = None
     if subject.concurrency is not None and subject.accelerators is not None:
         load = subject.concurrency / subject.accelerators
-    context = Range(low=calibration.isl.low, high=calibration.isl.high + calibration.osl.high / 2.0)
-    parameters = Range(low=calibration.parameters.low / _BILLION, high=calibration.parameters.high / _BILLION)
+    context = Range.model_construct(low=calibration.isl.low, high=calibration.isl.high + calibration.osl.high / 2.0)
+    parameters = Range.model_construct(
+        low=calibration.parameters.low / _BILLION, high=calibration.parameters.high / _BILLION
+    )
     values: tuple[tuple[str, str, float | None, Range, Unlike], ...] = (
         (
             "parameters",

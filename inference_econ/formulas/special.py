@@ -1,6 +1,7 @@
 """Special functions and root finding that most queries need.
 
-These functions do not use scipy, because importing scipy takes longer than most queries.
+These functions do not use scipy, because importing scipy takes longer than most queries. ``numpy.unique`` imports
+``numpy.ma``.
 """
 
 from __future__ import annotations
@@ -24,6 +25,17 @@ _SHIFT = 10
 #: Distance from the mean above which a Poisson probability is treated as zero [standard deviations].
 _NEVER = 10.0
 _NORMAL = NormalDist()
+
+
+def distinct(values: Array) -> Array:
+    """Sorted distinct values of an array.
+
+    Examples
+    --------
+    >>> distinct(np.array([4.0, 1.0, 4.0])).tolist()
+    [1.0, 4.0]
+    """
+    return np.array(sorted({*values.ravel().tolist()}), dtype=values.dtype)
 
 
 def log_gamma(values: Array) -> Array:

@@ -310,7 +310,7 @@ class EngineFacts(Spec):
     """
     exchanges: tuple[Exchange, ...] = Field(default=(), strict=False)
     """All-to-all implementations for experts with data-parallel attention."""
-    redundant_experts: RedundantExperts = RedundantExperts(supported=False, default=0)
+    redundant_experts: RedundantExperts = RedundantExperts.model_construct(supported=False, default=0)
     """Support for copies of frequently selected experts."""
     overlap: tuple[Overlap, ...] = Field(default=(), strict=False)
     """Communication that the engine can overlap with computation."""

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from inference_econ.answers.deployments.default_slo import UsualSpeed
-from inference_econ.answers.deployments.deployment import SelectionRule, layout_of, statistics
+from inference_econ.answers.deployments.deployment import layout_of, statistics
 from inference_econ.answers.disaggregated.load import PooledFleet
 from inference_econ.answers.slo import FILLED, NAMES, Chances, Targets
 from inference_econ.engine import Setup, chip_power
@@ -21,6 +20,8 @@ from inference_econ.report.page import Table
 from inference_econ.serving import Loaded, Service
 
 if TYPE_CHECKING:
+    from inference_econ.answers.deployments.default_slo import UsualSpeed
+    from inference_econ.answers.deployments.deployment import SelectionRule
     from inference_econ.answers.deployments.recommend import Burstiness
 
 _COLUMN = "P(SLO) %"

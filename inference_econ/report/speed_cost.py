@@ -18,7 +18,7 @@ from inference_econ.errors import InputError
 from inference_econ.formulas import money, pareto
 from inference_econ.inputs.options import rows
 from inference_econ.records.texts import ENGINE_NAMES, amount
-from inference_econ.report.charts.plot import Band, Plot, PlotSeries
+from inference_econ.report import charts
 from inference_econ.report.fields import Field, field
 from inference_econ.report.notes import assumptions_label
 from inference_econ.search import Choosable, Frontier, Metric
@@ -63,7 +63,7 @@ def bands_label(setups: Iterable[Setup]) -> str:
 
 def around_curve(
     speed: npt.ArrayLike, metric: npt.ArrayLike, factors: bounds.Ends, name: str, *, cost: bool = True
-) -> Band | None:
+) -> charts.Band | None:
     """Uncertainty band of a metric against user speed.
 
     The better edge combines higher speeds with better values of the metric. The worse edge combines lower speeds with
@@ -91,7 +91,7 @@ def around_curve(
         return None
     better, worse = (low, high) if cost else (high, low)
     x, y = np.asarray(speed), np.asarray(metric)
-    return Band(*_edge(x * fast, y * better, cost=cost), *_edge(x * slow, y * worse, cost=cost))
+    return charts.Band(*_edge(x * fast, y * better, cost=cost), *_edge(x * slow, y * worse, cost=cost))
 
 
 def _edge(x: Array, y: Array, *, cost: bool) -> tuple[list[float], list[float]]:
@@ -101,7 +101,7 @@ def _edge(x: Array, y: Array, *, cost: bool) -> tuple[list[float], list[float]]:
     return x[order].tolist(), best.accumulate(y[order][::-1])[::-1].tolist()
 
 
-def around_line(x: Sequence[float], y: Sequence[float], ends: bounds.Factors) -> Band | None:
+def around_line(x: Sequence[float], y: Sequence[float], ends: bounds.Factors) -> charts.Band | None:
     """Uncertainty band above and below a line; None without an error estimate.
 
     At a point with an unknown upper end (NaN), the band extends to the highest value of the line and the band.
@@ -113,7 +113,7 @@ def around_line(x: Sequence[float], y: Sequence[float], ends: bounds.Factors) ->
     top = at * high
     known = np.isfinite(at)
     highest = np.concatenate((at[known], top[np.isfinite(top)])).max(initial=0.0)
-    return Band(x, (at * low).tolist(), x, np.where(np.isnan(top) & known, highest, top).tolist())
+    return charts.Band(x, (at * low).tolist(), x, np.where(np.isnan(top) & known, highest, top).tolist())
 
 
 #: Frontier of services, or of decode steps.
@@ -132,7 +132,7 @@ def curve_line(
     y: Metric = "cost",
     *,
     band: bool = True,
-) -> PlotSeries:
+) -> charts.PlotSeries:
     """Line through the Pareto-optimal points, with the band of measured values.
 
     The band of a cost of services shows the error of the cost at each speed. All other bands combine the errors of
@@ -158,12 +158,14 @@ def curve_line(
         around = around_line(speed.tolist(), values.tolist(), factors[shown.field])
     elif shown.field in factors:
         around = around_curve(speed, values, factors, shown.field, cost=shown.good == "low")
-    return PlotSeries(label, speed.tolist(), values.tolist(), band=around, details=details or {})
+    return charts.PlotSeries(label, speed.tolist(), values.tolist(), band=around, details=details or {})
 
 
-def speed_cost_chart(title: str, lines: Sequence[PlotSeries], setups: Sequence[Setup], y: Metric = "cost") -> Plot:
+def speed_cost_chart(
+    title: str, lines: Sequence[charts.PlotSeries], setups: Sequence[Setup], y: Metric = "cost"
+) -> charts.Plot:
     """Chart of a metric against speed, one line per frontier. For cost, points to the right and below are better."""
-    return Plot(
+    return charts.Plot(
         title,
         "tokens per second per user",
         AXES[y].label,
@@ -226,7 +228,7 @@ class SimilarServer(NamedTuple):
     """Output tokens per GPU, measured or computed by Little's law from concurrency and latencies [tokens/s]."""
 
 
-def measured_lines(fronts: Mapping[str, AnyFront], y: Metric) -> list[PlotSeries]:
+def measured_lines(fronts: Mapping[str, AnyFront], y: Metric) -> list[charts.PlotSeries]:
     """Points of the best measured servers that are similar to the frontiers in a chart.
 
     Each engine and frontier has separate points.
@@ -261,7 +263,7 @@ def measured_lines(fronts: Mapping[str, AnyFront], y: Metric) -> list[PlotSeries
             speeds = [server.tokens_per_second_per_user for server in chosen]
             if chosen:
                 values = [measured_metric(front, y, server) * AXES[y].factor for server in chosen]
-                lines.append(PlotSeries(name, speeds, values, points=True, beside=label))
+                lines.append(charts.PlotSeries(name, speeds, values, points=True, beside=label))
     return lines
 
 

@@ -597,7 +597,7 @@ def _nothing(setup: Setup, plans: Plans, grid: InstanceGrid, speculation: Specul
     served = setup.assumptions.adapters
     included += [f"{served.loras} adapters of rank {served.rank}"] if served.loras else []
     proposer = f", {' and '.join(included)} included" if included else ""
-    one_size, enough = np.unique(grid.accelerators), ""
+    one_size, enough = special.distinct(grid.accelerators), ""
     if one_size.size == 1 and available > 0.0:
         enough = f"; at least {math.ceil((weights + cache) / (available / one_size[0]))} would do"
     return (

@@ -20,7 +20,7 @@ from inference_econ.formulas import money
 from inference_econ.records.deviations import SERVED, calibration_record
 from inference_econ.records.facts import HEAD, bound, facts, without_unknown_costs
 from inference_econ.records.plain import attributes, finite_or_none
-from inference_econ.serving import Loaded, Service, arrivals_of, listed, loaded, simulate_where_needed
+from inference_econ.serving import Loaded, Service, arrivals_of, listed, loaded
 
 
 def under_load(shown: Iterable[tuple[Service, Loaded]]) -> tuple[Instances, ...]:
@@ -434,6 +434,8 @@ def at_rate(
     ``counts`` has the number of aggregated instances, or the numbers of prefill and of decode instances [1]. See
     :func:`with_margin` for the other parameters.
     """
+    from inference_econ.serving import simulate_where_needed  # imports the simulator
+
     fleet, service = deployment.fleet, deployment.service
     if fleet is not None:
         prefill, decode = counts or (fleet.prefill_instances, fleet.decode_instances)

@@ -60,8 +60,8 @@ from inference_econ.search import Choosable, Metric, Saving
 SLOWEST = 0.1
 #: Number of bisections in the search for the speed at a given cost, between two points of a frontier [1].
 _HALVINGS = 20
-#: Request lengths if none are given.
-_USUAL = Traffic(DEFAULT_ISL, DEFAULT_OSL)
+#: Request lengths if none are given. Validating them would build the validator of the class in every process.
+_USUAL = Traffic.model_construct(isl=DEFAULT_ISL, osl=DEFAULT_OSL)
 Mask = npt.NDArray[np.bool_]
 #: Columns that are proportional to the cost of a token.
 _COSTS = ("dollars_per_million_output_tokens", "dollars_per_million_tokens")
@@ -454,7 +454,7 @@ class _SpeedCosts(_ServiceStates):
         least = np.full((*speeds.shape, LEVELS), np.inf)
         for candidate in self.candidates:
             curves = 1.0 / candidate.metrics.tpot_seconds, candidate.kept_dollars(self.promises)
-            for level in np.unique(candidate.complexity).tolist():
+            for level in sorted({*candidate.complexity.tolist()}):
                 rows = (candidate.complexity == level) & (candidate.measured_rows | (not measured))
                 if not rows.any():
                     continue
@@ -475,7 +475,7 @@ class _SpeedCosts(_ServiceStates):
         for number, candidate in enumerate(self.candidates):
             speeds = 1.0 / candidate.metrics.tpot_seconds
             costs = candidate.kept_dollars(self.promises)
-            for level in np.unique(candidate.complexity).tolist():
+            for level in sorted({*candidate.complexity.tolist()}):
                 rows = np.flatnonzero(candidate.complexity == level)
                 least = pareto.least_from(speeds[rows], costs[rows], tokens_per_second)
                 if least is None:
@@ -531,7 +531,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         if points is not None:
             # Points are identified by their speed.
             chosen = np.array([int(np.argmin(np.abs(self.tpot_seconds - point.tpot_seconds))) for point in points])
-        shown = np.unique(self.which[chosen]).tolist()
+        shown = sorted({*self.which[chosen].tolist()})
         labels = [self.candidates[number].label if len(shown) > 1 else "" for number in shown]
         return tuple(
             self._instances(number, self.rows[at], self.states[at], self.concurrency[at], label)
@@ -547,7 +547,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
     def _points(self) -> list[ServicePoint]:
         at = np.arange(len(self))
         layouts: dict[int, dict[str, float | str]] = {}
-        for number in np.unique(self.which[at]).tolist():
+        for number in sorted({*self.which[at].tolist()}):
             mine = at[self.which[at] == number]
             records = self.candidates[number].layouts(self.rows[mine], self.states[mine])
             layouts.update(zip(mine.tolist(), records, strict=True))
@@ -838,7 +838,7 @@ def service_frontier(
     best = _undominated(candidates, kept)
     which, rows, columns = (np.array(column, dtype=np.intp) for column in zip(*best, strict=True))
     waits = np.empty(which.size)
-    for number in np.unique(which).tolist():
+    for number in sorted({*which.tolist()}):
         mine = which == number
         waits[mine] = candidates[number].ttft_seconds(rows[mine], columns[mine])
     values = [[column[row, state] for column in candidates[number].metrics] for number, row, state in best]

@@ -14,6 +14,7 @@ from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.layouts.plans import Plans, has_experts
 from inference_econ.engine.layouts.startable import MACHINE, attention_degrees, expert_degrees
 from inference_econ.formulas.pipeline import logarithmic_degrees
+from inference_econ.formulas.special import distinct
 from inference_econ.inputs import Assumptions, HardwareSpec, LayoutAssumptions, ModelSpec
 
 #: Number of chips in a compute tray of a rack, which engines treat as a node (NVIDIA GB200 NVL72: 18 trays of 4) [1].
@@ -68,7 +69,7 @@ def instance_sizes(hardware: HardwareSpec, largest: float) -> Array:
     [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 72.0, 128.0, 144.0]
     """
     powers = 2.0 ** np.arange(np.floor(np.log2(max(largest, 1.0))) + 1.0)
-    every = np.union1d(powers, machine(hardware) * powers)
+    every = distinct(np.append(powers, machine(hardware) * powers))
     return np.asarray(every[every <= largest])
 
 
@@ -239,7 +240,7 @@ def _column(values: Array, instances: Array) -> Array:
 
 def _dividing(degrees: Array, stage: Array) -> Array:
     """Parallelism degrees that divide the chips of at least one stage."""
-    return np.asarray(degrees[(np.unique(stage) % degrees[:, None] == 0).any(axis=1)])
+    return np.asarray(degrees[(distinct(stage) % degrees[:, None] == 0).any(axis=1)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +329,7 @@ def whole_grid(
         sizes = rented[rented % fixed.chips == 0]
         if fixed.chips not in rented:
             counts = np.concatenate([_EVERY_SIZE, _whole_steps(21), [int(np.ceil(smallest / fixed.chips))]])
-            sizes = np.unique(np.append(counts * fixed.chips, top // fixed.chips * fixed.chips)).astype(float)
+            sizes = distinct(np.append(counts * fixed.chips, top // fixed.chips * fixed.chips)).astype(float)
         # Sizes with enough memory for the weights that match the fixed degrees.
         sizes = sizes[(sizes >= smallest) & (sizes <= top)]
     if fixed.batch is not None:
@@ -339,7 +340,7 @@ def whole_grid(
         # this instance can split them evenly.
         steps = _whole_steps(17)
         unit = int(sizes[-1]) if sizes.size else 1
-        batches = np.unique(np.concatenate([steps * fixed.groups, steps * unit])).astype(float)
+        batches = distinct(np.concatenate([steps * fixed.groups, steps * unit])).astype(float)
         batches = batches[batches <= max(largest_batch, fixed.groups)]
     return InstanceGrid(sizes, batches, WholeLayouts(pipeline, fixed, hardware))
 

@@ -46,7 +46,7 @@ class RecipeDegrees(Spec):
     @property
     def counts(self) -> dict[str, int]:
         """Parallelism degrees by name [1]."""
-        return self.model_dump()
+        return dict(self)
 
     @property
     def degrees(self) -> Degrees:

@@ -546,7 +546,7 @@ class Assumptions(SourcedSpec):
     """Contents of the GPU memory."""
     serving: ServingAssumptions
     """Scheduling of prefill, and speculative decoding."""
-    adapters: AdapterAssumptions = AdapterAssumptions()
+    adapters: AdapterAssumptions = AdapterAssumptions.model_construct()
     """Low-rank adapters (LoRA) that are served with the model."""
     cpu: CpuAssumptions
     """Layers that llama.cpp keeps in host memory, and the CPU that computes them."""

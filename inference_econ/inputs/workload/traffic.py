@@ -190,7 +190,7 @@ class Step(Spec):
 
     name: str = Field(min_length=1)
     """Name of the step, by which later steps refer to the step."""
-    turns: SessionLengths = Length(values=(1.0,))
+    turns: SessionLengths = Length.model_construct(values=(1.0,))
     """Number of turns [1]. Every session has a random number from the distribution, rounded to an integer."""
     new_tokens: SessionLengths
     """Tokens that each turn adds to the prompt, such as a question or tool output [tokens]."""
@@ -644,7 +644,7 @@ class Requests(Spec):
 class TrafficSpec(SourcedSpec):
     """Workload of a service: a file in ``scenarios/traffic``, or a file of the user."""
 
-    arrivals: Arrivals = Arrivals()
+    arrivals: Arrivals = Arrivals.model_construct()
     """Arrivals of requests; by default, Poisson arrivals at any rate."""
     lengths: Lengths | None = None
     """Lengths of requests; absent if sessions determine them."""

@@ -15,6 +15,9 @@ from .output import mime_type as mime_type
 from .output import specification as specification
 from .output import svg as svg
 from .output import write_chart as write_chart
+from .plot import Band as Band
+from .plot import Plot as Plot
+from .plot import PlotSeries as PlotSeries
 from .roofline import roofline as roofline
 from .roofline import roofline_chart as roofline_chart
 from .theme import config as config

@@ -16,7 +16,6 @@ from inference_econ.records.deviations import SERVED
 from inference_econ.records.plain import finite_or_none
 from inference_econ.records.texts import PART_NAMES, assumptions_label, layout_label
 from inference_econ.report import charts, notes, speed_cost
-from inference_econ.report.charts.plot import Plot, PlotSeries
 from inference_econ.report.fields import Column, column, shows_intervals, view
 from inference_econ.report.headings import frontiers_title
 from inference_econ.report.page import AnswerPage, Block, Sketch, Table
@@ -166,16 +165,18 @@ def frontier_table(front: AnyFront, y: Metric = "cost") -> Table:
     return with_recipes(table, [point.recipe for point in points]) if isinstance(front, ServiceFrontier) else table
 
 
-def frontier_charts(front: AnyFront, y: Metric = "cost") -> list[Plot]:
+def frontier_charts(front: AnyFront, y: Metric = "cost") -> list[charts.Plot]:
     """Chart of a metric against speed, with measured servers; for services, also a chart of the TTFT."""
     best, factor, details = front.preferred_index(), AXES[y].factor, point_details(front)
     speed, metric, services = front.tokens_per_second, front.metric(y), isinstance(front, ServiceFrontier)
     name = f"Pareto frontier of {'services' if services else 'decode steps'}"
     line = speed_cost.curve_line(name, front, details, y)
-    preferred = PlotSeries("largest speed³ / cost", [float(speed[best])], [float(metric[best] * factor)], points=True)
+    preferred = charts.PlotSeries(
+        "largest speed³ / cost", [float(speed[best])], [float(metric[best] * factor)], points=True
+    )
     shown: Sequence[Any] = front.points()
     apart = [index for index, point in enumerate(shown) if "prefill" in point.layout]
-    groups = PlotSeries(
+    groups = charts.PlotSeries(
         "disaggregated points",
         [float(speed[index]) for index in apart],
         [float(metric[index] * factor) for index in apart],
@@ -194,9 +195,9 @@ def frontier_charts(front: AnyFront, y: Metric = "cost") -> list[Plot]:
     plots = [speed_cost.speed_cost_chart(head, (line, preferred, *measured, *marked), [front.setup], y)]
     if isinstance(front, ServiceFrontier):
         ttft = (1e3 * front.ttft_seconds).tolist()
-        waits = PlotSeries("TTFT of its points", speed.tolist(), ttft, points=True, beside=name, details=details)
+        waits = charts.PlotSeries("TTFT of its points", speed.tolist(), ttft, points=True, beside=name, details=details)
         label = "tokens per second per user"
-        plots.append(Plot("Time to first token", label, "milliseconds", (waits,), "y", from_zero=True))
+        plots.append(charts.Plot("Time to first token", label, "milliseconds", (waits,), "y", from_zero=True))
     return plots
 
 
