@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from inference_econ import search
 from inference_econ._answer import Shown
 from inference_econ._types import Array
 from inference_econ.answers.layout_services import deployments
@@ -42,7 +43,6 @@ from inference_econ.inputs import BYTES_PER_ELEMENT, DEFAULT_ISL, DEFAULT_OSL, Q
 from inference_econ.records.deviations import calibration_record
 from inference_econ.records.facts import HEAD, facts
 from inference_econ.records.plain import attributes
-from inference_econ.search import no_room
 
 #: Largest accepted degree and batch [1].
 _MOST = 1e9
@@ -438,7 +438,7 @@ def _does_not_fit(setup: Setup, deployment: plans.Plans, needed: memory.Memory, 
     accelerators = int(deployment.accelerators[0])
     message = f"{setup.model.name} on {accelerators} x {setup.hardware.name}: {memory.REASONS[code]}"
     if code in (memory.WEIGHTS, memory.CACHE) and available <= 0:
-        message += f". {no_room(setup, needed, accelerators)}"
+        message += f". {search.no_room(setup, needed, accelerators)}"
     elif code in (memory.WEIGHTS, memory.CACHE):
         smallest = int(np.ceil(accelerators * needed.filled))
         paged = float(np.ravel(np.minimum(needed.paged_bytes, needed.host_bytes))[0])

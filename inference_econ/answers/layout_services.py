@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ import search
 from inference_econ._types import Progress
 from inference_econ.engine import (
     Pins,
@@ -27,8 +28,6 @@ from inference_econ.engine import (
 from inference_econ.engine.layouts import grids, plans
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import ModelSpec, Requests, Traffic
-from inference_econ.search import Frontier, Sampling, common_problems, compute, why_nothing_fits
-from inference_econ.search.fastest import fastest
 from inference_econ.serving import Services, Steady, every_service
 from inference_econ.serving import services as services_offer
 from inference_econ.serving.services import services
@@ -114,7 +113,7 @@ def refuse_impossible(setup: Setup, space: Space) -> None:
     pinned = space.pins.given()
     for some in (*({name: value} for name, value in pinned.items()), pinned):
         alone = Pins(**{**dict.fromkeys(("tp", "dp", "pp"), "any"), **some})  # type: ignore[arg-type]
-        problems = common_problems(setup, whole_grid(1.0, pipeline=space.pipeline, pins=alone)) if some else ()
+        problems = search.common_problems(setup, whole_grid(1.0, pipeline=space.pipeline, pins=alone)) if some else ()
         if problems:
             option = alone.text.partition("=")[0] if len(some) == 1 else None
             raise InputError(f"{setup.model.name} cannot be laid out with {alone.text}: {problems[0]}", option=option)
@@ -207,7 +206,7 @@ def offer(
     except NothingFitsError as error:
         refuse_impossible(served, tried)
         laid_out = services_offer.layouts(served, grid).accelerators.size
-        reason = str(error) if laid_out else why_nothing_fits(served, grid, speculation=speculation)
+        reason = str(error) if laid_out else search.why_nothing_fits(served, grid, speculation=speculation)
         reason += cpu_layers_advice(served)
         raise NothingFitsError(reason) from None
 
@@ -274,9 +273,9 @@ def decode_frontier(
     space: Space | None = None,
     *,
     speculation: Speculation | None = None,
-    sampling: Sampling | None = None,
+    sampling: search.Sampling | None = None,
     progress: Progress | None = None,
-) -> Frontier:
+) -> search.Frontier:
     """Compute the cost-speed frontier of decode steps, without prefill (``inference_econ.decode_frontier``).
 
     Parameters
@@ -318,7 +317,7 @@ def decode_frontier(
         raise InputError(f"a sampling needs points >= 1 and decades > 0, got {sampling}")
     served = replace(setup, context=traffic.mean_context, spread=traffic.spread, contexts=traffic.shares)
     try:
-        return compute(
+        return search.compute(
             served,
             make_grid(served, tried),
             speculation=speculation,
@@ -427,7 +426,7 @@ def best_step_seconds(
     for name, values in (("accelerators", sizes), ("batch", batches)):
         if not np.all((values > 0) & (values <= _MOST)):
             raise InputError(f"{name} must be positive and at most {_MOST:g}")
-    seconds = fastest(
+    seconds = search.fastest.fastest(
         setup, sizes.ravel(), batches.ravel(), grids.ContinuousLayouts(pipeline), new_tokens=new_tokens
     ).seconds.reshape(sizes.shape)
     return np.ma.masked_array(seconds, mask=~np.isfinite(seconds) | masked[0] | masked[1])

@@ -55,7 +55,7 @@ LAYOUT = (NETWORK, DIVIDE, ENGINE)
 _BESIDE_LAYERS = ("embeddings", "vision", "adapters")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Memory:
     """Memory that plans need, and available memory, summed over the accelerators of an instance, with copies.
 

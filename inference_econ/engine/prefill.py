@@ -29,7 +29,7 @@ Number = TypeVar("Number", float, Array)
 _NO_LIMIT = 2.0**17
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Prefill:
     """Time to prefill one prompt on an instance.
 

@@ -230,7 +230,7 @@ def head(target: ModelSpec) -> ModelSpec:
     return target.model_copy(update={**changes, "sources": {**kept, "blocks": how}})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SpeculationRounds:
     """Times of speculation rounds with 0, 1, ... k draft tokens per sequence; a round with 0 is a decode step.
 

@@ -32,7 +32,7 @@ PARTS = (
 MEASURED = "measured"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class StepCosts:
     """Time of one engine step, in total and by part.
 

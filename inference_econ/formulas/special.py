@@ -11,6 +11,7 @@ from collections.abc import Callable
 from statistics import NormalDist
 
 import numpy as np
+import numpy.typing as npt
 
 from inference_econ._types import Array
 
@@ -27,15 +28,16 @@ _NEVER = 10.0
 _NORMAL = NormalDist()
 
 
-def distinct(values: Array) -> Array:
+def distinct(values: npt.ArrayLike) -> Array:
     """Sorted distinct values of an array.
 
     Examples
     --------
-    >>> distinct(np.array([4.0, 1.0, 4.0])).tolist()
+    >>> distinct([4.0, 1.0, 4.0]).tolist()
     [1.0, 4.0]
     """
-    return np.array(sorted({*values.ravel().tolist()}), dtype=values.dtype)
+    every = np.asarray(values)
+    return np.array(sorted({*every.ravel().tolist()}), dtype=every.dtype)
 
 
 def log_gamma(values: Array) -> Array:

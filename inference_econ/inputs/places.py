@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import cache
+from glob import glob
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, TypeVar, get_args
 
@@ -119,7 +120,8 @@ def files(kind: Kind) -> Mapping[str, Path]:
 
 def _below(root: Path) -> Iterator[tuple[str, Path]]:
     """Name and path of each YAML file below a folder."""
-    return ((path.relative_to(root).with_suffix("").as_posix(), path) for path in root.rglob("*.yaml"))
+    below = glob("**/*.yaml", root_dir=root, recursive=True)  # noqa: PTH207 - faster than Path.rglob
+    return ((name.removesuffix(".yaml").replace(os.sep, "/"), root / name) for name in below)
 
 
 @cache

@@ -7,17 +7,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
 from inference_econ.answers.slo import Targets
 from inference_econ.engine import Setup, Speculation
 from inference_econ.formulas.speculation import expected_tokens_by_position
 from inference_econ.inputs import HardwareSpec, ModelSpec, Requests
 from inference_econ.inputs.prices import HourPrice
 from inference_econ.records.texts import chips_label, formats_label
-from inference_econ.search import Frontier
 
 if TYPE_CHECKING:
+    from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
     from inference_econ.answers.explain import Explanation
+    from inference_econ.search import Frontier
 
 #: Mark of a GPU without a profile: its numbers assume the best known kernels and no CPU overhead.
 BOUND = "uncalibrated"
@@ -88,6 +88,8 @@ def heading(
 
 def frontiers_title(fronts: Sequence[ServiceFrontier | Frontier]) -> str:
     """Heading of one or several frontiers. If some are frontiers of services, the heading describes only these."""
+    from inference_econ.answers.deployments.serving_frontier import ServiceFrontier  # most headings need no frontier
+
     services = [front for front in fronts if isinstance(front, ServiceFrontier)]
     if services:
         return heading(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 from inference_econ import inputs
 from inference_econ.answers.layout_services import cpu_layers_advice
@@ -14,7 +15,9 @@ from inference_econ.records.deviations import known_errors, outside_of
 from inference_econ.records.sources import setup_sources
 from inference_econ.records.texts import words
 from inference_econ.report.headings import basis_label, enumerated
-from inference_econ.search import Saving
+
+if TYPE_CHECKING:
+    from inference_econ.search import Saving
 
 #: Plural names of quantities.
 _NAMES = words("quantities")

@@ -147,7 +147,7 @@ class Host:
     """Parse the command line of another command; raises ``InputError`` outside the command line program."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Request:
     """Options that several commands share, as typed fields.
 

@@ -177,7 +177,7 @@ _STAGES_PER_DOUBLING, _BATCHES_PER_DOUBLING = 8, 4
 _ROUNDING = 1e-12
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Fastest:
     """Fastest layout of each instance.
 

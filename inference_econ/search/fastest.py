@@ -13,7 +13,7 @@ from inference_econ.search._search import Fastest as Fastest
 from inference_econ.search._search import Search
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class TokenTimes:
     """Time between two tokens of one user.
 

@@ -68,7 +68,7 @@ def captured_ends(setup: Setup, longest: float) -> list[float]:
     return [captured, captured + 1.0] if 1.0 <= captured < longest - 1.0 else []
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class PromptTimes:
     """Prefill times of prompts that run alone on an instance, by prompt length.
 
@@ -100,7 +100,7 @@ class PromptTimes:
             return cls(tokens, usual.seconds[..., None], (usual.chip_share * usual.seconds)[..., None], chunk, usual)
         likely = new_tokens(requests, levels(_AVERAGED))
         steps = [some for some in captured_ends(setup, likely[-1]) if some > likely[0]]
-        tokens = np.unique([*np.geomspace(likely[0], likely[-1], _ASKED), requests.new_tokens, *steps])
+        tokens = special.distinct([*np.geomspace(likely[0], likely[-1], _ASKED), requests.new_tokens, *steps])
         read = [read_prompt(setup, plans, float(some), requests.cached, speculation) for some in tokens]
         seconds = np.stack([prompt.seconds for prompt in read], axis=-1)
         chips = np.stack([prompt.chip_share * prompt.seconds for prompt in read], axis=-1)

@@ -99,7 +99,7 @@ def _ends(setup: Setup, plans: Plans, speculation: Speculation | None) -> tuple[
     return held(setup.context - half) / usual, held(setup.context + half) / usual
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class KvPressure:
     """KV-cache memory shortage at high concurrency, for each attention-DP group.
 
@@ -211,7 +211,7 @@ _TOGETHER = 256
 _SECONDS, _BYTES = 2.5e-3, 13 * 8.0 * _BATCHES
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Services:
     """Layouts of a setup that serve the requests of one workload.
 
@@ -309,7 +309,7 @@ class Services:
         return batches[index], seconds[index]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Service:
     """Service: one layout that serves the requests of one workload.
 

@@ -52,7 +52,7 @@ class Statistics(Mapping[str, float]):
         return len(STATISTICS)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Sample:
     values: Array
 

@@ -66,7 +66,7 @@ class Parts:
         return cls(part, requests.cached + (tokens - part) / 2.0, number, prompts_of_a_step(setup, part))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SharedWork:
     """GPU time of a step with several prompt chunks, divided by the GPU time of a step with one chunk.
 
@@ -136,7 +136,7 @@ class SharedWork:
         return np.asarray(low + (parts - counts[above - 1]) / (counts[above] - counts[above - 1]) * (high - low))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Batches:
     """Times of decode steps, and prefill times of prompts that run alone, which determine a steady state.
 
@@ -628,7 +628,7 @@ def waits(batches: Batches, turn: Array, added: Added, *, beside_decoding: bool)
 _EQUAL = 0.99
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Steady:
     """Steady state of an instance at a constant concurrency, in arrays of shape (...).
 

@@ -159,7 +159,7 @@ class ServicePoint:
 _NUMBERS = ServicePoint.__slots__[: ServicePoint.__slots__.index("layout")]
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class _ServiceStates:
     """Steady states of candidate deployments, with metrics such as cost and power.
 
@@ -351,7 +351,7 @@ class _ServiceStates:
         )
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class _SpeedCosts(_ServiceStates):
     """Steady states with the lowest cost at every speed. Costs between two batches are interpolated."""
 
@@ -498,7 +498,7 @@ class _SpeedCosts(_ServiceStates):
         return best
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
     """Pareto frontier of services in steady state.
 

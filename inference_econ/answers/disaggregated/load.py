@@ -141,7 +141,7 @@ def bill(pools: Pools, chips: tuple[int, ...]) -> float:
     return sum(number * price for number, price in zip(chips, prices, strict=False))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Decoder:
     """Rate and TPOT of a decode instance with 1, 2, ... concurrent requests; arrays of shape (slots,).
 

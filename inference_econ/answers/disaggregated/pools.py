@@ -36,7 +36,7 @@ from inference_econ.serving.services import batch_grid
 _SHARED = 12
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PoolLayouts:
     """Layouts of prefill instances or of decode instances.
 
@@ -242,7 +242,7 @@ class Pools:
         return np.maximum(reading, self.transfer.sending_seconds)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Transfer:
     """Transfer of the KV cache of a prompt; arrays over prefill and decode layouts, shape (n, m).
 

@@ -243,7 +243,7 @@ def _dividing(degrees: Array, stage: Array) -> Array:
     return np.asarray(degrees[(distinct(stage) % degrees[:, None] == 0).any(axis=1)])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class InstanceGrid:
     """Grid of instances that a search evaluates: every pair of an instance size and a batch.
 

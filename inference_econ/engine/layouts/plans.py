@@ -21,7 +21,7 @@ from inference_econ.inputs import ExpertAssumptions, LayoutAssumptions, ModelSpe
 DEPTH_TOLERANCE = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Plans:
     """Layouts and batches of an instance, as arrays that broadcast to one shape (...).
 

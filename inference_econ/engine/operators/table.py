@@ -21,7 +21,7 @@ from inference_econ.inputs import BYTES_PER_ELEMENT, TensorLayout
 OperatorKind = Literal["dense", "experts", "scores"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Rates:
     """Measured efficiencies of the kernels of one operator.
 
@@ -51,7 +51,7 @@ class Rates:
     dense_padding: Array | float = np.inf
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Collective:
     """Collective communication after an operator, which the next operator waits for.
 
@@ -85,7 +85,7 @@ class Collective:
     busiest: Array | float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Adapted:
     """Sizes of an operator's matrices that have low-rank adapters, on one accelerator.
 

@@ -79,7 +79,7 @@ def _rows(table: OperatorTable, rows_of: Rows, *of_layer: object) -> list[Operat
 _REPEATS = Operator._fields.index("repeats")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Work:
     """Operator table of one step, with the properties that all operators share.
 

@@ -28,7 +28,6 @@ from inference_econ.formulas.roofline import attainable
 from inference_econ.records.plain import Frame, frame_of
 from inference_econ.records.texts import PART_NAMES, amount, dollars, layout_label, words
 from inference_econ.report import charts, page
-from inference_econ.report.charts.plot import Plot, PlotSeries
 from inference_econ.report.equations import equations_of
 from inference_econ.report.fields import view
 from inference_econ.report.headings import basis_label, heading, step_heading
@@ -392,7 +391,7 @@ def step_sentence(answer: Intensity) -> str:
     return f"From {value} on, the step is limited by {names[step.bound]}; below {value}, by {other}."
 
 
-def intensity_charts(answer: Intensity) -> list[Plot]:
+def intensity_charts(answer: Intensity) -> list[charts.Plot]:
     """Chart data against the variable: arithmetic intensity with ridge points, and arithmetic rates with roofs."""
     # Operator of each kind with the longest time at the largest value.
     kinds: dict[str, IntensitySweep] = {}
@@ -403,22 +402,24 @@ def intensity_charts(answer: Intensity) -> list[Plot]:
     lines, setup = [answer.step, *list(kinds.values())[:_LINES]], answer.setup
     ridges = {unit: ridge(setup, unit) for sweep in lines for unit in sweep.unit.split("+") if unit}
     climbing = tuple(
-        PlotSeries(sweep.name or STEP, answer.values.tolist(), _drawable(sweep.flop_per_byte)) for sweep in lines
+        charts.PlotSeries(sweep.name or STEP, answer.values.tolist(), _drawable(sweep.flop_per_byte)) for sweep in lines
     )
     paths = [
-        PlotSeries(sweep.name or STEP, _drawable(sweep.flop_per_byte), _drawable(sweep.flops_per_second / 1e12))
+        charts.PlotSeries(sweep.name or STEP, _drawable(sweep.flop_per_byte), _drawable(sweep.flops_per_second / 1e12))
         for sweep in lines
     ]
     seen = np.concatenate([sweep.flop_per_byte[sweep.flop_per_byte > 0.0] for sweep in lines])
     for unit, at in ridges.items():
         across = [float(seen.min()) / 2.0, at, max(2.0 * float(seen.max()), 2.0 * at)]
         reached = attainable(across, setup.hardware.hbm_bytes_per_second, setup.peaks[unit]) / 1e12
-        paths.append(PlotSeries(f"roof of {unit}", across, reached.tolist()))
+        paths.append(charts.PlotSeries(f"roof of {unit}", across, reached.tolist()))
     marks = {} if answer.room is None else {"room in memory": answer.room}
     promises = {f"ridge of {unit}: {at:.0f} FLOP/B": at for unit, at in ridges.items()}
     return [
-        Plot("Intensity", _WORDS[answer.over][1], "FLOP per byte", climbing, "xy", marks=marks, promises=promises),
-        Plot("On the roofline", "FLOP per byte", "TFLOP per second of a GPU", tuple(paths), "xy"),
+        charts.Plot(
+            "Intensity", _WORDS[answer.over][1], "FLOP per byte", climbing, "xy", marks=marks, promises=promises
+        ),
+        charts.Plot("On the roofline", "FLOP per byte", "TFLOP per second of a GPU", tuple(paths), "xy"),
     ]
 
 

@@ -15,7 +15,6 @@ from inference_econ.inputs.workload.percentiles import in_order
 from inference_econ.records.deviations import SEEN, SERVED
 from inference_econ.records.texts import amount, assumptions_label
 from inference_econ.report import charts, speed_cost
-from inference_econ.report.charts.plot import Plot, PlotSeries
 from inference_econ.report.fields import Column, Record, field, view
 from inference_econ.report.headings import enumerated
 from inference_econ.report.notes import doubts, grounds
@@ -240,7 +239,9 @@ def loads_under(points: Sequence[LoadPoint], arrival_scv: float, assumed_scv: fl
     return [load(point.load.requests_per_second, replicas) for point in points]
 
 
-def load_charts(points: Sequence[LoadPoint], under: Mapping[float, Sequence[Loaded]], targets: Targets) -> list[Plot]:
+def load_charts(
+    points: Sequence[LoadPoint], under: Mapping[float, Sequence[Loaded]], targets: Targets
+) -> list[charts.Plot]:
     """Create the chart data of TTFT, TPOT and cost against the load.
 
     Latencies are shown under several kinds of arrivals, with their SLOs.
@@ -272,20 +273,20 @@ def load_charts(points: Sequence[LoadPoint], under: Mapping[float, Sequence[Load
                 values = [1e3 * value if math.isfinite(value) else math.nan for value in seconds]
                 banded = scv == assumed and statistic == drawn[-1]
                 band = speed_cost.around_line(rates, values, around[f"{name}_seconds"]) if banded else None
-                lines.append(PlotSeries(f"{statistic}, {arrivals_label(scv)}", rates, values, band=band))
+                lines.append(charts.PlotSeries(f"{statistic}, {arrivals_label(scv)}", rates, values, band=band))
         slo = {}
         if name in targets.given:
             limit = 1e3 * targets.given[name]
             slo = {f"SLO: {targets.percentile_of(name)} {name.upper()} <= {limit:.6g} ms": limit}
         caption = f"{speed_cost.bands_label([sheet.service.setup])}, around {drawn[-1]}"
-        plots.append(Plot(title, x_label, "milliseconds", tuple(lines), "y", mark, bands=caption, promises=slo))
+        plots.append(charts.Plot(title, x_label, "milliseconds", tuple(lines), "y", mark, bands=caption, promises=slo))
     if not sheet.service.setup.is_priced:
         return plots
     costs = tuple(
-        PlotSeries(label, rates, [getattr(point.sheet, f"dollars_per_million_{tokens}") for point in points])
+        charts.PlotSeries(label, rates, [getattr(point.sheet, f"dollars_per_million_{tokens}") for point in points])
         for label, tokens in (("$/M of all tokens", "tokens"), ("$/M of output tokens", "output_tokens"))
     )
-    return [*plots, Plot("Cost", x_label, "US dollars per million tokens", costs, "y", mark, dollars="y")]
+    return [*plots, charts.Plot("Cost", x_label, "US dollars per million tokens", costs, "y", mark, dollars="y")]
 
 
 #: Columns that narrow terminals leave out, least important first.

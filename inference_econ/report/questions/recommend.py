@@ -14,7 +14,6 @@ from inference_econ.engine import Instances
 from inference_econ.records.deviations import SEEN
 from inference_econ.records.texts import assumptions_label, layout_label
 from inference_econ.report import charts, service
-from inference_econ.report.charts.plot import Band, Plot, PlotSeries
 from inference_econ.report.fields import Column, Record, details, view
 from inference_econ.report.headings import enumerated, price_cell
 from inference_econ.report.notes import doubts, grounds, unused_drafts
@@ -228,7 +227,7 @@ _HOVER = (
 _WAITS = {"ttft": "Time to first token", "tpot": "Time per output token"}
 
 
-def recommend_charts(choices: Sequence[Deployment], targets: Targets) -> list[Plot]:
+def recommend_charts(choices: Sequence[Deployment], targets: Targets) -> list[charts.Plot]:
     """Charts of hourly cost against each latency, with one labelled mark per deployment, and the SLOs as lines."""
     records = [shown_record(choice, targets) for choice in choices]
     kinds = {
@@ -239,7 +238,7 @@ def recommend_charts(choices: Sequence[Deployment], targets: Targets) -> list[Pl
     for name, title in _WAITS.items():
         which, limit = targets.percentile_of(name), targets.given.get(name)
         series = tuple(
-            PlotSeries(
+            charts.PlotSeries(
                 label,
                 [1e3 * record[f"{name}_seconds"][which]],
                 [record["dollars_per_hour"]],
@@ -252,16 +251,16 @@ def recommend_charts(choices: Sequence[Deployment], targets: Targets) -> list[Pl
         )
         marks = {} if limit is None else {f"{name.upper()} SLO {which}: {1e3 * limit:.6g} ms": 1e3 * limit}
         label = f"{name.upper()} {which} [ms]"
-        plots.append(Plot(title, label, "US dollars per hour", series, marks=marks, bands="80% interval"))
+        plots.append(charts.Plot(title, label, "US dollars per hour", series, marks=marks, bands="80% interval"))
     return plots
 
 
-def _interval(record: Mapping[str, Any], name: str, which: str) -> Band | None:
+def _interval(record: Mapping[str, Any], name: str, which: str) -> charts.Band | None:
     """80% interval of a deployment's latency as a horizontal band [ms]; None if the interval is unknown."""
     low, high = (record.get(f"{name}_seconds_{end}", {}).get(which) for end in ("low", "high"))
     if low is None or high is None:
         return None
-    return Band([1e3 * low], [record["dollars_per_hour"]], [1e3 * high], [record["dollars_per_hour"]])
+    return charts.Band([1e3 * low], [record["dollars_per_hour"]], [1e3 * high], [record["dollars_per_hour"]])
 
 
 def choice_label(choice: Deployment) -> str:

@@ -295,7 +295,7 @@ def as_poisson(requests: Requests, scv: float) -> ArrivalProcess:
     return arrivals if requests.arrivals is None else Gamma(min(arrivals.scv, 1.0))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Stream:
     """Open-loop stream of requests.
 
