@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import anyio
@@ -23,6 +24,9 @@ T = TypeVar("T")
 _READY = "inference_econ.extras.web.ready"
 #: Variables that limit the threads of numerical libraries.
 _SINGLE = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+#: Share of its memory limit above which a worker is replaced after a reply [1]. Otherwise caches and the drawing
+#: library, which reserves 1.5 GB, leave too little memory for further requests.
+_MOST_USED = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +144,10 @@ class Workers:
             except BaseException:
                 worker.end()
                 raise
-            self._idle.append(worker)
+            if worker.is_full:
+                worker.end()
+            else:
+                self._idle.append(worker)
         if isinstance(result, Exception):
             raise result
         return cast("T", result)
@@ -152,9 +159,13 @@ class Workers:
 
 
 class _Worker:
-    """Worker process and its pipe."""
+    """Worker process and its pipe.
+
+    ``is_full`` is True if the process uses so much memory after a reply that another one should take the next request.
+    """
 
     def __init__(self, context: Any, limits: WorkerLimits) -> None:
+        self.is_full = False
         self._pipe, far = context.Pipe()
         self._process = context.Process(target=_answer, args=(far, int(limits.memory_bytes)), daemon=True)
         self._process.start()
@@ -170,9 +181,10 @@ class _Worker:
         """
         try:
             self._pipe.send((work, arguments))
-            return self._pipe.recv()
+            result, self.is_full = self._pipe.recv()
         except OSError as error:
             raise EOFError from error
+        return result
 
     def end(self) -> None:
         """Kill the process; a pending call raises an error."""
@@ -200,7 +212,16 @@ def _answer(pipe: Connection, most_bytes: int) -> None:
                 result = RefusedError(f"this takes more than {most_bytes / 1e9:g} GB of memory; ask for less")
             except Exception as error:  # The error is sent to the caller.
                 result = error
-            pipe.send(result)
+            pipe.send((result, _used_bytes() > _MOST_USED * most_bytes))
+
+
+def _used_bytes() -> float:
+    """Memory of this process that counts toward its limit [B]; 0 on systems other than Linux."""
+    with suppress(ImportError, OSError):
+        import resource
+
+        return float(Path("/proc/self/statm").read_text(encoding="ascii").split()[5]) * resource.getpagesize()
+    return 0.0
 
 
 class BusyError(Exception):

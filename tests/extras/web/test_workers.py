@@ -37,11 +37,14 @@ async def _bounded() -> None:
     with pytest.raises(RefusedError, match="this takes more than 1 GB of memory; ask for less"):
         await workers.run(bytearray, 2_000_000_000)
     assert await workers.run(operator.neg, 4) == -4
+    before = await workers.run(os.getpid)
+    await workers.run(exec, "import sys; sys.kept = bytearray(600_000_000)")
+    assert await workers.run(os.getpid) != before
     workers.close()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit memory")
-def test_memory_of_a_worker_is_bounded() -> None:
+def test_memory_of_a_worker_is_bounded_and_a_full_worker_replaced() -> None:
     anyio.run(_bounded)
 
 
