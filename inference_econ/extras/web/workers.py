@@ -159,13 +159,12 @@ class Workers:
 
 
 class _Worker:
-    """Worker process and its pipe.
+    """Worker process and its pipe."""
 
-    ``is_full`` is True if the process uses so much memory after a reply that another one should take the next request.
-    """
+    is_full = False
+    """True if the process uses so much memory after a reply that another one should take the next request."""
 
     def __init__(self, context: Any, limits: WorkerLimits) -> None:
-        self.is_full = False
         self._pipe, far = context.Pipe()
         self._process = context.Process(target=_answer, args=(far, int(limits.memory_bytes)), daemon=True)
         self._process.start()
