@@ -101,7 +101,8 @@ class Spec(BaseModel, metaclass=_Readable):
         The message lists every mistake in the values.
     """
 
-    # Validators are built when a class is first used, because a command uses few of the many classes.
+    # Validators are built when a class is first used, because a command uses few of the many classes. Defaults are
+    # constructed with ``model_construct``, which needs no validator.
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", defer_build=True)
 
     #: New names of renamed fields, for error messages; several are separated by " or ".
