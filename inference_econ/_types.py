@@ -13,3 +13,14 @@ Indices: TypeAlias = npt.NDArray[np.intp]
 
 #: Callback with the completed share of the work, 0 to 1, and the current step.
 Progress: TypeAlias = Callable[[float, str], None]
+
+
+def distinct(values: npt.ArrayLike) -> Array:
+    """Sorted distinct values of an array, without the import of ``numpy.ma`` in ``numpy.unique``.
+
+    Examples
+    --------
+    >>> distinct([4.0, 1.0, 4.0]).tolist()
+    [1.0, 4.0]
+    """
+    return np.array(sorted({*np.ravel(values).tolist()}))

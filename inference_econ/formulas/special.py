@@ -1,7 +1,6 @@
 """Special functions and root finding that most queries need.
 
-These functions do not use scipy, because importing scipy takes longer than most queries. ``numpy.unique`` imports
-``numpy.ma``.
+These functions do not use scipy, because importing scipy takes longer than most queries.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from collections.abc import Callable
 from statistics import NormalDist
 
 import numpy as np
-import numpy.typing as npt
 
 from inference_econ._types import Array
 
@@ -26,18 +24,6 @@ _SHIFT = 10
 #: Distance from the mean above which a Poisson probability is treated as zero [standard deviations].
 _NEVER = 10.0
 _NORMAL = NormalDist()
-
-
-def distinct(values: npt.ArrayLike) -> Array:
-    """Sorted distinct values of an array.
-
-    Examples
-    --------
-    >>> distinct([4.0, 1.0, 4.0]).tolist()
-    [1.0, 4.0]
-    """
-    every = np.asarray(values)
-    return np.array(sorted({*every.ravel().tolist()}), dtype=every.dtype)
 
 
 def log_gamma(values: Array) -> Array:

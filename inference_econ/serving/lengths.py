@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from inference_econ._types import Array, Indices
+from inference_econ._types import Array, Indices, distinct
 from inference_econ.engine import Plans, Prefill, Setup, Speculation, read_prompt
 from inference_econ.formulas import special
 from inference_econ.inputs import Length, Requests
@@ -100,7 +100,7 @@ class PromptTimes:
             return cls(tokens, usual.seconds[..., None], (usual.chip_share * usual.seconds)[..., None], chunk, usual)
         likely = new_tokens(requests, levels(_AVERAGED))
         steps = [some for some in captured_ends(setup, likely[-1]) if some > likely[0]]
-        tokens = special.distinct([*np.geomspace(likely[0], likely[-1], _ASKED), requests.new_tokens, *steps])
+        tokens = distinct([*np.geomspace(likely[0], likely[-1], _ASKED), requests.new_tokens, *steps])
         read = [read_prompt(setup, plans, float(some), requests.cached, speculation) for some in tokens]
         seconds = np.stack([prompt.seconds for prompt in read], axis=-1)
         chips = np.stack([prompt.chip_share * prompt.seconds for prompt in read], axis=-1)

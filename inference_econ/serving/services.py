@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ import _work
-from inference_econ._types import Array, Indices
+from inference_econ._types import Array, Indices, distinct
 from inference_econ.engine import (
     PROPOSERS,
     InstanceGrid,
@@ -597,7 +597,7 @@ def _nothing(setup: Setup, plans: Plans, grid: InstanceGrid, speculation: Specul
     served = setup.assumptions.adapters
     included += [f"{served.loras} adapters of rank {served.rank}"] if served.loras else []
     proposer = f", {' and '.join(included)} included" if included else ""
-    one_size, enough = special.distinct(grid.accelerators), ""
+    one_size, enough = distinct(grid.accelerators), ""
     if one_size.size == 1 and available > 0.0:
         enough = f"; at least {math.ceil((weights + cache) / (available / one_size[0]))} would do"
     return (

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ._types import Array, Indices
+from inference_econ._types import Array, Indices, distinct
 from inference_econ.engine import (
     Plans,
     Prefill,
@@ -93,7 +93,7 @@ class SharedWork:
     def of(cls, setup: Setup, plans: Plans, requests: Requests) -> SharedWork:
         """Compute the relative GPU times for a workload's prompts on plans of shape (...)."""
         parts = Parts.of(setup, requests)
-        counts = special.distinct(np.rint(np.geomspace(1.0, parts.most, _SHARED)))
+        counts = distinct(np.rint(np.geomspace(1.0, parts.most, _SHARED)))
         groups = reading_groups(setup, plans)[..., None]
         full, fewer = counts * groups, (counts - 1.0) * groups + 1.0
         if np.all(groups == 1.0):

@@ -8,13 +8,12 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ._types import Array
+from inference_econ._types import Array, distinct
 from inference_econ.engine.layouts import plans as stages
 from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.layouts.plans import Plans, has_experts
 from inference_econ.engine.layouts.startable import MACHINE, attention_degrees, expert_degrees
 from inference_econ.formulas.pipeline import logarithmic_degrees
-from inference_econ.formulas.special import distinct
 from inference_econ.inputs import Assumptions, HardwareSpec, LayoutAssumptions, ModelSpec
 
 #: Number of chips in a compute tray of a rack, which engines treat as a node (NVIDIA GB200 NVL72: 18 trays of 4) [1].

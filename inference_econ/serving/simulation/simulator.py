@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from inference_econ._types import Array
+from inference_econ._types import Array, distinct
 from inference_econ.engine import (
     fastest_cut,
     group_steps,
@@ -23,7 +23,6 @@ from inference_econ.engine import (
     saved_seconds,
     unhindered,
 )
-from inference_econ.formulas import special
 from inference_econ.inputs import Length, Requests
 from inference_econ.serving.lengths import captured_ends, levels, quantiles
 from inference_econ.serving.services import Service
@@ -108,7 +107,7 @@ def server(
     cache = _cache(service, cached)
     service = service if slots is None else replace(service, slots=slots)
     first = float(lengths.min()) + requests.cached
-    ends = special.distinct([first, 2.0 * requests.mean_context - first])
+    ends = distinct([first, 2.0 * requests.mean_context - first])
     contexts, sizes = (ends, _FEW) if few else (requests.mean_context * np.array(_CONTEXTS), _SIZES)
     steps, lone, most = _decode_tables(service, contexts, sizes, cached)
     alone, chips = _prompt_tables(service, longest, cached, few=few)
@@ -185,14 +184,14 @@ def _prompt_tables(service: Service, longest: int, cached: float, *, few: bool) 
     several = longest > chunk > 0 or cached < requests.cached
     if few:
         usual = max(min(requests.new_tokens, float(largest)), 1.0)
-        sizes, done = special.distinct([max(usual / 2.0, 1.0), usual]), np.array([0.0, longest] if several else [0.0])
+        sizes, done = distinct([max(usual / 2.0, 1.0), usual]), np.array([0.0, longest] if several else [0.0])
     else:
         # Common sizes are grid points, so that their times are exact.
         exact = [
             size for size in (requests.new_tokens, requests.new_tokens % (chunk or np.inf)) if 1.0 <= size <= largest
         ]
         spread = np.rint(np.geomspace(1.0, largest, _PROMPT_SIZES))
-        sizes = special.distinct([*spread, *exact, *captured_ends(service.setup, float(largest))])
+        sizes = distinct([*spread, *exact, *captured_ends(service.setup, float(largest))])
         done = requests.mean_context * np.array(_READ) if several else np.array([0.0, longest] if chunk else [0.0])
     known = {(requests.new_tokens, requests.cached): service.prompt}
     read = [
@@ -211,7 +210,7 @@ def _with_ends(sizes: Array, done: Array, seconds: Array, ends: Array) -> StepTa
 
     If the table has only one size, its times apply to all sizes.
     """
-    points = special.distinct(np.concatenate([sizes, ends]))
+    points = distinct(np.concatenate([sizes, ends]))
     if sizes.size == 1:
         return StepTable(points.tolist(), done.tolist(), np.broadcast_to(seconds, (points.size, done.size)))
     below = np.clip(np.searchsorted(sizes, points, "right") - 1, 0, sizes.size - 2)
@@ -230,7 +229,7 @@ def _together(service: Service, longest: int) -> Callable[[int, int], float]:
     largest = float(chunk or longest)
     usual = [tokens for tokens in (parts.tokens, stages * parts.tokens) if tokens < largest]
     sizes = np.rint(np.geomspace(1.0, largest, _SIZES))
-    tokens = special.distinct([*sizes, *usual, *captured_ends(service.setup, largest), chunk or _NO_LIMIT])
+    tokens = distinct([*sizes, *usual, *captured_ends(service.setup, largest), chunk or _NO_LIMIT])
     # Number of micro-batches in the pipeline: one per prompt, up to the number of stages.
     batches = np.clip(tokens / parts.tokens, 1.0, stages)
     counts = tokens / parts.tokens / batches
@@ -251,10 +250,10 @@ def _together(service: Service, longest: int) -> Callable[[int, int], float]:
 def _saved_table(service: Service) -> Callable[[int, int], float]:
     """Time that a step with decode and prefill tokens saves, compared with two separate steps [s]."""
     free, parts = unhindered(service.setup), Parts.of(service.setup, service.requests)
-    batches, stages = special.distinct(np.rint(np.geomspace(1.0, service.slots, _SAVED))), float(service.plans.pp[0])
+    batches, stages = distinct(np.rint(np.geomspace(1.0, service.slots, _SAVED))), float(service.plans.pp[0])
     largest = _groups(service) * _chunk(service)
     usual = [tokens for tokens in (parts.tokens, stages * parts.tokens) if tokens < largest]
-    tokens = special.distinct([*np.rint(np.geomspace(1.0, largest, _SAVED_PROMPTS)), *usual])
+    tokens = distinct([*np.rint(np.geomspace(1.0, largest, _SAVED_PROMPTS)), *usual])
     passes = np.clip(tokens / parts.tokens, 1.0, stages)
     rows = service.plans.column(np.maximum(np.repeat(batches, tokens.size), stages)[None])
     prompts = np.tile(tokens / parts.tokens / passes, batches.size)[None]
@@ -275,7 +274,7 @@ def _decode_tables(service: Service, contexts: Array, sizes: int, cached: float)
         rounds, first = np.unique(batches, return_index=True)  # one batch if the concurrency is 1
         table = StepTable(rounds.tolist(), [service.requests.mean_context], seconds[first, None])
         return table, table, int(rounds[-1])
-    batches = special.distinct(np.rint(np.geomspace(1.0, -(-service.slots // groups), sizes)))
+    batches = distinct(np.rint(np.geomspace(1.0, -(-service.slots // groups), sizes)))
 
     def of(sequences: Array, fullest: float) -> StepTable:
         rows = replace(plans, batch=np.maximum(sequences, plans.pp), fullest=fullest)
@@ -289,7 +288,7 @@ def _decode_tables(service: Service, contexts: Array, sizes: int, cached: float)
 
 def _round_table(service: Service) -> Callable[[int], float]:
     """Number of tokens per request and speculation round, by batch [1]."""
-    batches = special.distinct(service.decoding()[0])
+    batches = distinct(service.decoding()[0])
     plans = service.plans.column(batches[None])
     tokens = np.broadcast_to(decode_steps(service.setup, plans, service.speculation)[1], (1, batches.size))
     table, last = StepTable(batches.tolist(), [0.0], tokens.T), int(batches[-1])
