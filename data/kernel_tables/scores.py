@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -117,8 +118,8 @@ def recurrences(family: str) -> Iterator[tuple[str, Fitted, str]]:
     usual = (rows["seq_len"] >= _SHORTEST_PROMPT) & (rows["num_tokens"] <= _LARGEST_STEP)
     rows = rows[(rows["phase"] == "context") & usual]
     # Several models have the same shapes. A layer runs the convolution and the recurrence.
-    rows = rows.groupby([*shape, "kernel_source"], as_index=False)["seconds"].median()
-    rows = newest(rows.groupby(shape, as_index=False)["seconds"].sum())
+    rows = rows.groupby([*shape, "kernel_source"])["seconds"].median().reset_index()
+    rows = newest(rows.groupby(shape)["seconds"].sum().reset_index())
     rows = rows[rows["seconds"] > _QUICKEST_PROMPT]
     flop = formulas.recurrence_flop(1) * rows["num_v_heads"] * rows["head_k_dim"] * rows["head_v_dim"]
     peaks = rows["chip"].map({name: peak(chip, "bf16") for name, chip in known.items()})
@@ -128,13 +129,16 @@ def recurrences(family: str) -> Iterator[tuple[str, Fitted, str]]:
         if len(some) < FEWEST:
             continue
         index, _ = pd.factorize(some["chip"] + " " + some["engine"])
-        worked, heads = some["compute"].to_numpy(), some["heads"].to_numpy()
-        fitted = solve(
-            lambda constants, worked=worked, heads=heads: worked / constants[0] * (1.0 + constants[1] / heads),
-            some["seconds"].to_numpy(), index, _RECURRENCE, most_beside=_BESIDE,
-        )  # fmt: skip
+        worked, heads, taken = (some[name].to_numpy() for name in ("compute", "heads", "seconds"))
+        timed = partial(_recurrence_seconds, worked, heads)
+        fitted = solve(timed, taken, index, _RECURRENCE, most_beside=_BESIDE)
         listed = (" and ".join(sorted(set(some[name]))) for name in ("engine", "chip"))
         yield engine, fitted, f"linear_attention of {' on '.join(listed)}: {fitted.spread}"
+
+
+def _recurrence_seconds(worked: Array, heads: Array, constants: Array) -> Array:
+    """Time of a recurrent layer in a prefill step, from its time at the peak and its heads over all prompts [s]."""
+    return np.asarray(worked / constants[0] * (1.0 + constants[1] / heads))
 
 
 def seconds(phase: Phase, constants: Sequence[float] | Array, rows: Rows) -> Array:
