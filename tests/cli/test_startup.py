@@ -49,7 +49,7 @@ def test_the_published_study_loads_no_services_and_no_tables_of_pandas(tmp_path:
     process = _process("paper", "run", "paper/table_1", folder=tmp_path)
     assert process.returncode == 0, process.stderr
     loaded = set(process.stderr.splitlines()[-1].split()[1:])
-    assert not loaded & {"scipy", "pandas", "rich", *DRAWING}
+    assert not loaded & {"scipy", "pandas", *DRAWING}
     assert "inference_econ.search.frontier" in loaded
     services = {"answers.assess", "answers.deployments.serving_frontier", "report.questions.frontier"}
     assert not loaded & {f"inference_econ.{name}" for name in services}
@@ -62,7 +62,7 @@ def test_answers_load_no_library_that_takes_longer_than_they_do(question: str, t
     assert process.returncode == 0, process.stderr
     loaded = set(process.stderr.splitlines()[-1].split()[1:])
     assert "numpy" in loaded
-    assert not loaded & {"scipy", "pandas", "pint", "bibtexparser", "ruamel", "jinja2", "http", "ssl", "rich", *DRAWING}
+    assert not loaded & {"scipy", "pandas", "pint", "bibtexparser", "ruamel", "jinja2", "http", "ssl", *DRAWING}
     # Modules for scenarios of other publications are not loaded: claims, closed models, KV-Runahead and similar ones.
     studies = {name for name in loaded if name.startswith("inference_econ.studies.")}
     assert not studies

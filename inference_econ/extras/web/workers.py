@@ -162,7 +162,7 @@ class _Worker:
     """Worker process and its pipe."""
 
     is_full = False
-    """True if the process uses so much memory after a reply that another one should take the next request."""
+    """True if the process uses too much memory after a reply, so a new worker must take the next request."""
 
     def __init__(self, context: Any, limits: WorkerLimits) -> None:
         self._pipe, far = context.Pipe()
