@@ -113,8 +113,9 @@ def load_table(curve: LoadCurve) -> Table:
     ]
     subjects = under_load((point.sheet.service, point.load) for point in points)
     notes = [*_load_notes(points), *doubts([setup], subjects)]
+    fleet = fleet_label(sheet.service, sheet.replicas)
     bill = f": ${sheet.dollars_per_hour:,.2f} per hour, busy or idle" if setup.is_priced else ""
-    why = [f"Fleet: {fleet_label(sheet.service, sheet.replicas)}{bill}. Assumptions: {setup.assumptions.name}."]
+    why = [f"Fleet: {fleet}{bill}. Assumptions: {setup.assumptions.name}."]
     if rates := _doubtful(point for point in points if point.load.played):
         why.append(f"{rates}. Latencies at these rates are simulated.")
     if promised:
@@ -132,7 +133,7 @@ def load_table(curve: LoadCurve) -> Table:
         "dollars_per_million_output_tokens",
         *(f"{name}_seconds.{which}" for name, which in _LEAST if which not in _promised_of(name, targets)),
     )
-    title = service_title("Fleet under load", [sheet.service], promises=targets)
+    title = service_title(f"Load on {fleet}", [sheet.service], promises=targets)
     return view(title, curve.records(), columns, notes=notes, why=why, least=least)
 
 
