@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from inference_econ.answers.deployments.deployment import under_load
+from inference_econ.answers.deployments.deployment import layout_of, under_load
 from inference_econ.answers.deployments.recommend import POISSON
 from inference_econ.answers.load import DeploymentEstimate, LoadCurve, LoadPoint
 from inference_econ.answers.slo import NAMES, Targets
 from inference_econ.engine import bounds
 from inference_econ.inputs.workload.percentiles import in_order
 from inference_econ.records.deviations import SEEN, SERVED
-from inference_econ.records.texts import amount, assumptions_label
+from inference_econ.records.texts import amount, assumptions_label, layout_label
 from inference_econ.report import charts, speed_cost
 from inference_econ.report.fields import Column, Record, field, view
 from inference_econ.report.headings import enumerated
@@ -29,6 +29,7 @@ from inference_econ.report.service import (
     picked,
     power_columns,
     service_title,
+    started,
     with_notes,
 )
 from inference_econ.serving import Gamma, Loaded, arrivals_of, needs_simulation, seen, simulate_where_needed
@@ -113,9 +114,8 @@ def load_table(curve: LoadCurve) -> Table:
     ]
     subjects = under_load((point.sheet.service, point.load) for point in points)
     notes = [*_load_notes(points), *doubts([setup], subjects)]
-    fleet = fleet_label(sheet.service, sheet.replicas)
     bill = f": ${sheet.dollars_per_hour:,.2f} per hour, busy or idle" if setup.is_priced else ""
-    why = [f"Fleet: {fleet}{bill}. Assumptions: {setup.assumptions.name}."]
+    why = [f"Fleet: {fleet_label(sheet.service, sheet.replicas)}{bill}. Assumptions: {setup.assumptions.name}."]
     if rates := _doubtful(point for point in points if point.load.played):
         why.append(f"{rates}. Latencies at these rates are simulated.")
     if promised:
@@ -133,6 +133,8 @@ def load_table(curve: LoadCurve) -> Table:
         "dollars_per_million_output_tokens",
         *(f"{name}_seconds.{which}" for name, which in _LEAST if which not in _promised_of(name, targets)),
     )
+    layout = layout_of(sheet.service)
+    fleet = f"{sheet.replicas} x {layout_label(layout)}{started(layout)}"
     title = service_title(f"Load on {fleet}", [sheet.service], promises=targets)
     return view(title, curve.records(), columns, notes=notes, why=why, least=least)
 
