@@ -112,8 +112,8 @@ def page_of(answered: Shown | report.page.Page) -> report.page.Page:
 def emit(answered: Shown | report.page.Page, output: Output, asked: Invocation) -> None:
     """Show a result in the selected form, and draw it if a picture file is given."""
     page = page_of(answered)
-    stored = output.form == "json" or asked.values.get("changes")
-    question = asked.question(page=page is answered) if stored else {}
+    needed = output.form == "json" or asked.values.get("changes")
+    question = asked.question(page=page is answered) if needed else {}
     with progress_bar(quiet=output.quiet):
         unchanged = () if output.quiet or not question else _without_effect(page, asked)
         text, beside = _made(page, output, question)

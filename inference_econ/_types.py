@@ -16,7 +16,7 @@ Progress: TypeAlias = Callable[[float, str], None]
 
 
 def distinct(values: npt.ArrayLike) -> Array:
-    """Sorted distinct values of an array, without the import of ``numpy.ma`` in ``numpy.unique``.
+    """Sorted distinct values of an array. Unlike ``numpy.unique``, the function does not import ``numpy.ma``.
 
     Examples
     --------

@@ -46,9 +46,10 @@ _CHUNK = 2048
 def every_plan(
     setup: Setup, grid: InstanceGrid, speculation: Speculation | None = None
 ) -> Iterator[tuple[Plans, TensorLayout, Indices]]:
-    """Yield all plans of a grid in groups with one pipeline depth, their split of weight matrices, and codes.
+    """Yield all plans of a grid in groups with one pipeline depth and one split of weight matrices.
 
-    A code is the index in :data:`inference_econ.engine.memory.REASONS` of the reason why a plan cannot run.
+    Each group has its plans, the split (1D or 2D), and a code for each plan, shape (...). A code is the index in
+    :data:`inference_econ.engine.memory.REASONS` of the reason why the plan cannot run; ``memory.FITS`` if it can.
     """
     sizes, batches = grid.pairs()
     shape = (grid.accelerators.size, grid.batch.size)
