@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 from unittest.mock import patch
 
 import numpy as np
@@ -68,7 +68,11 @@ _SPEEDS, _INPUTS = 5, 4
 #: Request rate [1/s], and number of deployments, at which rounding to replicas hardly matters.
 _MANY, _COPIES = 1e5, 1e3
 #: Fields of GPUs with a good direction.
-FIELDS = tuple(name for name, field in HardwareSpec.model_fields.items() if HIGH_IS_GOOD in field.metadata)
+FIELDS = tuple(
+    name
+    for name, kind in get_type_hints(HardwareSpec, include_extras=True).items()
+    if HIGH_IS_GOOD in getattr(kind, "__metadata__", ())
+)
 #: Options that are not drawn: fields of GPUs, inputs of decode steps (benchmarks/comparisons.py), host memory, and
 #: layouts without an engine, whose steps have no measured corrections.
 NOT_DRAWN = {

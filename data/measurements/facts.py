@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Self
-
-from pydantic import Field, model_validator
+from typing import Annotated
 
 from inference_econ.inputs import Source, _yaml
-from inference_econ.inputs._spec import Count, Spec
+from inference_econ.inputs._spec import Count, Field, Spec
 from inference_econ.inputs.models.acceptance import Method
 
 PUBLISHED = Path(__file__).resolve().parents[1] / "published"
@@ -79,11 +77,9 @@ class RunPoint(Spec):
     drafts: int = Field(default=0, ge=0)
     """Draft tokens per round [1]; 0 without speculation."""
 
-    @model_validator(mode="after")
-    def _ranges_ascend(self) -> Self:
+    def _check_fields(self) -> None:
         if self.concurrency[0] > self.concurrency[1]:
             raise ValueError(f"concurrency goes from the fewest to the most requests, got {list(self.concurrency)}")
-        return self
 
 
 class SpeculatingRuns(Spec):
@@ -108,11 +104,9 @@ class SpeculatingRuns(Spec):
     source: Source
     """Scripts, with their commits."""
 
-    @model_validator(mode="after")
-    def _drafts_belong_to_speculation(self) -> Self:
+    def _check_fields(self) -> None:
         if any(point.drafts == 0 for point in self.speculating) or any(point.drafts > 0 for point in self.plain):
             raise ValueError("drafts are given for every point under speculating, and for none under plain")
-        return self
 
 
 class DraftLength(Spec):

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Literal, Self
-
-from pydantic import Field, model_validator
+from typing import Annotated, Literal
 
 from data.measurements.facts import PUBLISHED
 from inference_econ.inputs import _yaml
-from inference_econ.inputs._spec import Count, Date, Fraction, Spec
+from inference_econ.inputs._spec import Count, Date, Field, Fraction, Spec
 
 Texts = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)]
 Counts = Annotated[tuple[Count, ...], Field(strict=False)]
@@ -96,13 +94,11 @@ class MeasuredRun(Spec):
     source: str = Field(pattern=r".+ @ [0-9a-f]{7,40}$")
     """Path of the script in the repository of InferenceX, and the first commit with these settings."""
 
-    @model_validator(mode="after")
-    def _check_spans(self) -> Self:
+    def _check_fields(self) -> None:
         if self.since > self.until:
             raise ValueError(f"since {self.since} is after until {self.until}; exchange them")
         if self.concurrency is not None and self.concurrency[0] > self.concurrency[1]:
             raise ValueError("concurrency must be the fewest and the most requests, as '4 64'")
-        return self
 
 
 class MeasuredRuns(Spec):

@@ -185,9 +185,9 @@ class SetupLevels:
         nearest = self._nearest(layout)
         decode, prefill = self._beside
         if nearest is not None:
-            return nearest.replace(decode=nearest.decode + decode, prefill=nearest.prefill + prefill)
+            return nearest.model_copy(update={"decode": nearest.decode + decode, "prefill": nearest.prefill + prefill})
         rows = sum(level.rows for level in self.counted)
-        return MeasuredLevel(rows=rows, decode=decode, prefill=prefill) if rows else None
+        return MeasuredLevel.model_construct(rows=rows, decode=decode, prefill=prefill) if rows else None
 
     def _nearest(self, layout: str) -> MeasuredLevel | None:
         bare = bare_key(layout)

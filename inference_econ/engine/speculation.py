@@ -221,9 +221,15 @@ def head(target: ModelSpec) -> ModelSpec:
     base = (attending or mixing or list(target.blocks))[-1]
     # The specification is derived from a valid one, so the slow validation is not repeated.
     layer = base.model_copy(update={"layers": 1, "feed_forward": (feeding or [base])[-1].feed_forward})
-    square = DenseFeedForward(kind="dense", intermediate_size=target.hidden_size, input_matrices=1, output_matrices=1)
-    projection = Block(layers=1, attention=NoAttention(kind="none"), feed_forward=square)
-    how = Source(ref="deepseek2024v3", where=f"eqs. (21) to (23), one layer of {target.name}", kind="derived")
+    square = DenseFeedForward.model_construct(
+        kind="dense", intermediate_size=target.hidden_size, input_matrices=1, output_matrices=1
+    )
+    projection = Block.model_construct(
+        layers=1, attention=NoAttention.model_construct(kind="none"), feed_forward=square
+    )
+    how = Source.model_construct(
+        ref="deepseek2024v3", where=f"eqs. (21) to (23), one layer of {target.name}", kind="derived"
+    )
     apart = ("blocks", "vision")
     kept = {key: source for key, source in target.sources.items() if key.partition(".")[0] not in apart}
     changes = {"name": f"{target.name}, one layer", "blocks": (projection, layer), "vision": None}

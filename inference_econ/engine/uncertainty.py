@@ -250,7 +250,7 @@ def error_spread(
     below, above = (-longer, -shorter) if quantity == "throughput" else (shorter, longer)
     pairs = zip(LEVELS, widest.spread.quantiles, strict=True)
     moved = tuple(value + (below if level < _EVEN else above if level > _EVEN else 0.0) for level, value in pairs)
-    return widest._replace(spread=widest.spread.replace(quantiles=moved))
+    return widest._replace(spread=widest.spread.model_copy(update={"quantiles": moved}))
 
 
 def _with_releases(errors: ErrorSpread, deviation: float) -> ErrorSpread:
@@ -260,7 +260,7 @@ def _with_releases(errors: ErrorSpread, deviation: float) -> ErrorSpread:
         + math.copysign(math.hypot(value - errors.bias, deviation * NormalDist().inv_cdf(level)), level - _EVEN)
         for level, value in zip(LEVELS, errors.quantiles, strict=True)
     ]
-    return errors.replace(quantiles=tuple(moved))
+    return errors.model_copy(update={"quantiles": tuple(moved)})
 
 
 def likely_errors(assumptions: Assumptions, quantity: Quantity, subjects: Sequence[Subject] = ()) -> ErrorSpread | None:
@@ -278,7 +278,7 @@ def likely_errors(assumptions: Assumptions, quantity: Quantity, subjects: Sequen
     if errors is not None or quantity != "throughput":
         return None if errors is None else errors.spread
     tpot = error_spread(assumptions, "tpot", subjects)
-    return None if tpot is None else tpot.spread.replace(quantiles=_worse(tpot, "throughput"))
+    return None if tpot is None else tpot.spread.model_copy(update={"quantiles": _worse(tpot, "throughput")})
 
 
 def unknown_share(model: ModelSpec) -> float:

@@ -162,6 +162,7 @@ from .scenario_kinds import SquareRootAsk as SquareRootAsk
 from .scenario_kinds import ToyAsk as ToyAsk
 from .scenarios.scenario import OfferedPoints as OfferedPoints
 from .scenarios.scenario import Scenario as Scenario
+from .scenarios.scenario import ScenarioColumn as ScenarioColumn
 from .scenarios.scenario import TableSpec as TableSpec
 from .scenarios.scenario import check_counted as check_counted
 from .scenarios.scenario import check_of_one_kind as check_of_one_kind

@@ -1,99 +1,82 @@
-"""Base classes and field types of specifications, and errors that name file and line."""
+"""Base classes and field types of specifications. Pydantic is imported only to validate a document."""
 
 from __future__ import annotations
 
-import ast
-import difflib
-import inspect
-import re
-import textwrap
-import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from copy import deepcopy
-from functools import cache, partial, reduce
-from inspect import Parameter, Signature
-from itertools import pairwise
-from operator import getitem, or_
-from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from functools import partial
+from inspect import Signature, get_annotations
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    GetJsonSchemaHandler,
-    ValidationError,
-    WithJsonSchema,
-    model_validator,
-)
-from pydantic_core import PydanticCustomError, PydanticKnownError
-
-from inference_econ.errors import InputError, SpecError, unsafe_character
-from inference_econ.inputs import _yaml
+from inference_econ._named import named
+from inference_econ.errors import InputError, unsafe_character
 from inference_econ.inputs._yaml import Document, Location
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, SIZED, is_format
-from inference_econ.inputs.kept import kept
 from inference_econ.inputs.units import EXAMPLES, LEAST, list_index, looks_like_quantity, parse_quantity
 
-if typing.TYPE_CHECKING:
-    from pydantic._internal._model_construction import ModelMetaclass
-    from pydantic_core import CoreSchema, ErrorDetails
-else:
-    ModelMetaclass = type(BaseModel)
+if TYPE_CHECKING:
+    from pydantic import AfterValidator as AfterValidator
+    from pydantic import BeforeValidator as BeforeValidator
+    from pydantic import Discriminator as Discriminator
+    from pydantic import Field as Field
+    from pydantic import GetCoreSchemaHandler
+    from pydantic import Tag as Tag
+    from pydantic import WithJsonSchema as WithJsonSchema
+    from pydantic_core import CoreSchema
 
 
-#: A document with at least this number of unknown keys may be of another kind. A message lists at most this number of
-#: keys [1].
-_STRANGE = 3
+class Constraint:
+    """Constraint of a field: the name of a class of pydantic, and its arguments.
 
-
-class _Readable(ModelMetaclass):
-    """Metaclass of specifications, which gives a class a signature with defaults and plain field types."""
-
-    @property
-    def __signature__(self) -> Signature:
-        """Signature of the class with types, but without the constraints that the docstrings of the fields describe."""
-        fields = typing.cast("type[BaseModel]", self).model_fields
-        return Signature(
-            [
-                Parameter(
-                    name,
-                    Parameter.KEYWORD_ONLY,
-                    default=Parameter.empty if field.is_required() else field.get_default(call_default_factory=True),
-                    annotation=_plain(field.annotation),
-                )
-                for name, field in fields.items()
-            ]
-        )
-
-    @__signature__.setter
-    def __signature__(self, generated: Signature) -> None:
-        """Ignore the signature that pydantic generates, because it shows all constraints."""
-
-
-def _plain(kind: Any) -> Any:
-    """Type annotation without its constraints.
-
-    Examples
-    --------
-    >>> _plain(typing.Annotated[int | float, "> 0"] | None)
-    int | float | None
+    Most commands read validated specifications from a cache. For these commands, no object of pydantic is created.
     """
-    origin, inside = typing.get_origin(kind), typing.get_args(kind)
-    if origin is None or origin is typing.Literal:
-        return kind
-    if origin is typing.Annotated:
-        return _plain(inside[0])
-    if origin in (typing.Union, UnionType):
-        return reduce(or_, map(_plain, inside))
-    return origin[tuple(map(_plain, inside))]
+
+    def __init__(self, name: str, *values: Any, **options: Any) -> None:
+        self.name, self.values, self.options = name, values, options
 
 
-class Spec(BaseModel, metaclass=_Readable):
+if not TYPE_CHECKING:
+    AfterValidator, BeforeValidator, Discriminator, Field, Tag, WithJsonSchema = (
+        partial(Constraint, name)
+        for name in ("AfterValidator", "BeforeValidator", "Discriminator", "Field", "Tag", "WithJsonSchema")
+    )
+
+#: Default of a field that has none.
+REQUIRED = object()
+
+
+class StatedError(ValueError):
+    """Mistake with a message that already contains the invalid value."""
+
+
+class SourceError(StatedError):
+    """Number without a source, or source without a number."""
+
+
+class UnsafeError(StatedError):
+    """Character in the value of a field that cannot be printed."""
+
+    def __init__(self, field: str, character: str) -> None:
+        super().__init__(character)
+        self.field = field
+
+
+def _validation(name: str) -> Any:
+    """Function of the module that imports pydantic. The import takes longer than many answers."""
+    return named(f"inputs._validation:{name}")
+
+
+class _OfClass:
+    """Signature of a class with its fields, for :func:`inspect.signature`."""
+
+    def __get__(self, spec: object, cls: type[Spec]) -> Signature:
+        return _validation("signature")(cls)  # type: ignore[no-any-return]
+
+
+class Spec:
     """Base class of all specifications: strict and frozen; unknown keys are rejected.
+
+    Annotations are fields, as in pydantic, and the methods that pydantic also has work alike.
 
     Raises
     ------
@@ -101,31 +84,83 @@ class Spec(BaseModel, metaclass=_Readable):
         The message lists every mistake in the values.
     """
 
-    # Validators are built when a class is first used, because a command uses few of the many classes. Defaults are
-    # constructed with ``model_construct``, which needs no validator.
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", defer_build=True)
-
+    #: Defaults of all fields, by name, or their constraints; see :func:`default_of`.
+    fields: ClassVar[Mapping[str, Any]] = {}
+    #: Class whose docstrings describe the fields; None for the class itself.
+    described_by: ClassVar[type[Spec] | None] = None
+    #: Type of the values of unknown keys; None if unknown keys are rejected.
+    further: ClassVar[Any] = None
+    #: Attributes that are copied and compared like fields, and are not in files.
+    private: ClassVar[tuple[str, ...]] = ()
     #: New names of renamed fields, for error messages; several are separated by " or ".
     moved: ClassVar[Mapping[str, str]] = {}
     #: Text that a message shows as a fix for a missing field, for fields whose value always has the same form.
     written: ClassVar[Mapping[str, str]] = {}
+    __signature__ = _OfClass()
+
+    #: Names of the fields that were given, without defaults.
+    model_fields_set: frozenset[str]
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        own = {}
+        for name, kind in get_annotations(cls).items():
+            if not name.startswith("_") and "ClassVar" not in str(kind):
+                own[name] = cls.__dict__.get(name, REQUIRED)
+                if name in cls.__dict__:
+                    delattr(cls, name)
+        cls.fields = {**cls.fields, **own}
 
     def __init__(self, **data: Any) -> None:
-        try:
-            super().__init__(**data)
-        except ValidationError as error:
-            raise self._wrong(_without_lines(data, type(self).__name__), error) from None
+        vars(self).update(vars(self.build(data, origin=type(self).__name__)))
 
-    # Without this, pydantic builds nested specifications through ``__init__`` and loses the location of mistakes.
-    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+    @classmethod
+    def model_construct(cls, **values: object) -> Self:
+        """Create a specification without validation; missing fields have their defaults."""
+        filled = {name: values[name] if name in values else default_of(field) for name, field in cls.fields.items()}
+        return cls._made({name: value for name, value in filled.items() if value is not REQUIRED}, values)
 
-    @model_validator(mode="after")
-    def _checked(self) -> Self:
-        for field, value in self.__dict__.items():
+    @classmethod
+    def _made(cls, values: Mapping[str, object], given: Iterable[str]) -> Self:
+        """Create a specification from the values of its fields, and the names of the fields that were given."""
+        spec = object.__new__(cls)
+        vars(spec).update(values, model_fields_set=frozenset(given))
+        return spec
+
+    def _values(self) -> dict[str, Any]:
+        """Values of all fields, in the order of the class, and of private attributes."""
+        names = {*self.fields, *self.model_fields_set}
+        values = {name: value for name, value in vars(self).items() if name in names}
+        return values | {name: getattr(self, name) for name in self.private}
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise ValueError(f"{name}: Instance is frozen")
+
+    __delattr__ = __setattr__  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (type(self) is type(other) and self._values() == other._values())
+
+    def __hash__(self) -> int:
+        return hash((type(self), *self._values().values()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._values().items())})"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self._made(deepcopy(self._values(), memo), self.model_fields_set)
+
+    @classmethod
+    def _prepared(cls, data: Any) -> Any:
+        """Plain data before its validation."""
+        return data
+
+    def _checked(self) -> None:
+        """Raise ValueError for text that cannot be printed, and for fields that contradict each other."""
+        for field, value in self._values().items():
             if character := unsafe_character(value):
-                raise PydanticCustomError("unsafe", "{character}", {"field": field, "character": character})
+                raise UnsafeError(field, character)
         self._check_fields()
-        return self
 
     def _check_fields(self) -> None:
         """Raise ValueError for fields that contradict each other."""
@@ -153,17 +188,72 @@ class Spec(BaseModel, metaclass=_Readable):
         fields = {key: getattr(before, key) for key in before.model_fields_set}
         return {**fields, **{key: before._nested(key, value) for key, value in change.items()}}
 
+    def model_copy(self, *, update: Mapping[str, object] | None = None) -> Self:
+        """Return a copy with changed fields, without validation."""
+        update = update or {}
+        return self._made({**self._values(), **update}, self.model_fields_set.union(update))
+
+    def model_dump(
+        self,
+        *,
+        mode: Literal["python", "json"] = "python",
+        exclude: Container[str] = (),
+        exclude_none: bool = False,
+        exclude_unset: bool = False,
+        exclude_defaults: bool = False,
+    ) -> dict[str, Any]:
+        """Return the fields as plain data, in which specifications are mappings.
+
+        Parameters
+        ----------
+        mode : str, optional
+            ``json`` writes tuples as lists.
+        exclude : collection of str, optional
+            Names of fields to leave out.
+        exclude_none, exclude_unset, exclude_defaults : bool, optional
+            True to leave out fields that are None, that were not given, or that have their default.
+        """
+
+        def plain(value: Any) -> Any:
+            match value:
+                case Spec():
+                    return {
+                        name: plain(inner)
+                        for name, inner in value._values().items()
+                        if name not in value.private
+                        and not (exclude_none and inner is None)
+                        and not (exclude_unset and name not in value.model_fields_set)
+                        and not (exclude_defaults and inner == default_of(value.fields.get(name, REQUIRED)))
+                    }
+                case Mapping():
+                    return {key: plain(inner) for key, inner in value.items()}
+                case tuple() if mode == "python":
+                    return tuple(map(plain, value))
+                case tuple() | list():
+                    return list(map(plain, value))
+            return value
+
+        return {name: value for name, value in plain(self).items() if name not in exclude}
+
     @classmethod
-    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """JSON schema that uses the docstrings of the fields as descriptions."""
-        schema = handler(core_schema)
-        describe(cls, handler.resolve_ref_schema(schema).get("properties", {}))
-        return schema
+    def __get_pydantic_core_schema__(cls, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return _validation("core_schema_of")(cls, handler)  # type: ignore[no-any-return]
+
+    @classmethod
+    def model_validate(cls, data: object) -> Self:
+        """Validate plain data.
+
+        Raises
+        ------
+        pydantic.ValidationError
+            If the data is invalid.
+        """
+        return _validation("adapter")(cls).validate_python(data)  # type: ignore[no-any-return]
 
     @classmethod
     def build(cls, data: Mapping[str, object], *, origin: str) -> Self:
         """Validate plain data; error messages name ``origin`` instead of a file."""
-        return cls.from_document(_without_lines(data, origin))
+        return cls.from_document(Document(dict(data), origin, {(): (origin, 0)}))  # type: ignore[arg-type]
 
     @classmethod
     def from_document(cls, document: Document) -> Self:
@@ -174,60 +264,7 @@ class Spec(BaseModel, metaclass=_Readable):
         SpecError
             The message lists every mistake in the document, with file and line.
         """
-        try:
-            return cls.model_validate(document.data)
-        except ValidationError as error:
-            raise cls._wrong(document, error) from error
-
-    @classmethod
-    def from_file(cls, path: Path) -> Self:
-        """Read and validate a YAML file, with the errors of :meth:`from_document`."""
-        return kept(cls, path, lambda: cls.from_document(_yaml.read_yaml(path)))
-
-    @classmethod
-    def _wrong(cls, document: Document, error: ValidationError) -> SpecError:
-        """Build an error that lists all mistakes in a document, including mistakes that pydantic did not report."""
-        details = error.errors(include_url=False)
-        # If most keys belong to another kind of file, report one mistake instead of dozens.
-        top = [detail for detail in details if len(detail["loc"]) == 1 and detail["type"] == "extra_forbidden"]
-        unknown = [str(detail["loc"][0]) for detail in top]
-        if len(unknown) >= max(_STRANGE, len(document.data) // 2 + 1) and not cls.moved.keys() & unknown:
-            return SpecError(
-                f"{document.where(())}: another kind of file is needed here: {len(unknown)} of its "
-                f"{len(document.data)} keys are unknown ({', '.join(unknown[:_STRANGE])}, ...); "
-                f"allowed: {', '.join(sorted(cls.model_fields))}"
-            )
-        errors = [*details, *cls._behind_kinds(document, details)]
-        mistakes = {
-            _in_document(document.data, detail["loc"]): _mistake(cls, document, detail)
-            for detail in errors
-            # Pydantic drops an invalid entry from its list or mapping, and then may report that the list has too few
-            # entries.
-            if detail["type"] != "too_short"
-            or not any(e["loc"][: len(detail["loc"])] == detail["loc"] and e is not detail for e in errors)
-        }
-        unsourced = cls._further_mistakes(document.data)
-        if unsourced and details[0]["type"] == "sources":
-            mistakes = {}  # the same mistake, without a line
-        for location, problem in unsourced:
-            mistakes.setdefault(location, f"{document.where(location)}: {problem}")
-        return SpecError(*sorted(set(mistakes.values()), key=by_line))
-
-    @classmethod
-    def _behind_kinds(cls, document: Document, details: Sequence[ErrorDetails]) -> Iterator[ErrorDetails]:
-        """Find mistakes in objects whose ``kind`` is invalid, by validating them with the most similar valid kind."""
-        for detail in details:
-            likely = _likely_kind(cls, detail) if detail["type"] == "union_tag_invalid" and detail["loc"] else None
-            if likely is None:
-                continue
-            location, inside = _in_document(document.data, detail["loc"]), len(detail["loc"])
-            data = deepcopy(document.data)
-            reduce(getitem, location, data)["kind"] = likely  # type: ignore[arg-type]
-            try:
-                cls.model_validate(data)
-            except ValidationError as error:
-                below = error.errors(include_url=False)
-                yield from (other for other in below if other["loc"][:inside] == detail["loc"] != other["loc"])
+        return _validation("from_document")(cls, document)  # type: ignore[no-any-return]
 
     @classmethod
     def _further_mistakes(cls, data: Mapping[str, Any]) -> list[tuple[Location, str]]:
@@ -236,176 +273,12 @@ class Spec(BaseModel, metaclass=_Readable):
         return []
 
 
-@cache
-def descriptions(cls: type) -> Mapping[str, str]:
-    """Docstrings of the fields of a class and its bases, by field name; empty if the source is not available.
-
-    The source is read only when a schema is requested. The pydantic option for docstrings parses the source of every
-    class at import. This parsing would take a quarter of the run time of a command that shows no schema.
-    """
-    texts: dict[str, str] = {}
-    for base in reversed(cls.__mro__):
-        if not issubclass(base, BaseModel) or base is BaseModel:
-            continue
-        try:
-            source = inspect.getsource(base)
-        except OSError:  # the class was created at run time, or the installation has no sources
-            continue
-        definition = ast.parse(textwrap.dedent(source)).body[0]
-        assert isinstance(definition, ast.ClassDef)
-        for pair in pairwise(definition.body):
-            match pair:
-                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                    texts[name] = inspect.cleandoc(text)
-    return texts
-
-
-def describe(cls: type, properties: Mapping[str, Any]) -> None:
-    """Add a description to each property of a JSON schema that has none."""
-    for name, text in descriptions(cls).items():
-        if name in properties:
-            properties[name].setdefault("description", text)
-
-
-def describe_as(cls: type, name: str, schema: dict[str, Any]) -> None:
-    """Add the docstring of a field of ``cls`` to the JSON schema of a field that overrides it in another class."""
-    describe(cls, {name: schema})
-
-
-def _without_lines(data: Mapping[str, object], origin: str) -> Document:
-    return Document(dict(data), origin, {(): (origin, 0)})  # type: ignore[arg-type]
-
-
-def _mistake(cls: type[Spec], document: Document, detail: ErrorDetails) -> str:
-    location = _in_document(document.data, detail["loc"])
-    path = ".".join(str(part) for part in location) or "the file"
-    where = document.where(location)
-    value, kind, context = detail["input"], detail["type"], detail.get("ctx", {})
-    if kind == "sources":
-        return f"{where}: {context['problem']}"
-    if kind == "unsafe":
-        field, character = context["field"], context["character"]
-        where = document.where((*location, field))
-        return (
-            f"{where}: {'.'.join(map(str, (*location, field)))} contains {character}, which is not printable; remove it"
-        )
-    if kind == "missing":
-        remedy = cls.written.get(str(location[-1]), "")
-        return f"{where}: {path} is missing{remedy and f'; {remedy}'}"
-    if kind == "extra_forbidden":
-        name = str(location[-1])
-        moved = cls.moved.get(name)
-        remedy = f"it is now {_names(moved)}" if moved else _nearest(name, _fields_at(cls, detail["loc"]), cls.moved)
-        return f"{where}: unknown key {path!r}; {remedy}"
-    if kind == "quantity":
-        return f"{where}: {path}: {context['problem']}"
-    sign = {"greater_than": ">", "greater_than_equal": ">=", "less_than": "<", "less_than_equal": "<="}.get(kind)
-    if sign is not None:
-        limit = next(bound for key, bound in context.items() if key in ("gt", "ge", "lt", "le"))
-        return f"{where}: {path} must be {sign} {limit:g}, got {value!r}"
-    if kind == "literal_error":
-        return f"{where}: {path}: got {value!r}; allowed: {context['expected']}"
-    if kind == "union_tag_invalid":
-        likely = _likely_kind(cls, detail)
-        hint = "" if likely is None else f"did you mean {likely!r}? "
-        return f"{where}: {path}.kind: got {context['tag']!r}; {hint}allowed: {context['expected_tags']}"
-    if kind == "union_tag_not_found":
-        return f"{where}: {path} needs a 'kind'"
-    message = detail["msg"].removeprefix("Value error, ")
-    if not location and where == document.origin:
-        return f"{where}: {message}"  # a mistake in a combination of fields, outside a file
-    return f"{where}: {path}: {message}" + ("" if isinstance(value, (dict, BaseModel)) else f", got {value!r}")
-
-
-#: Parts of pydantic's locations that are not in the file: the marker of a key, and :data:`TAG`, which marks a union.
-TAG = "[kind]"
-_UNWRITTEN = ("[key]", TAG)
-
-
-def _in_document(data: Any, loc: tuple[str | int, ...]) -> Location:
-    """Location in the document, without the union tags that pydantic adds."""
-    location: list[str | int] = []
-    below_tag = False
-    for index, part in enumerate(loc):
-        if isinstance(data, Mapping):
-            # A kind may have the name of one of its fields: {kind: experts, experts: 8}.
-            is_tag = not below_tag and data.get("kind") == part
-            below_tag = is_tag
-            if is_tag or part in _UNWRITTEN or (part not in data and index < len(loc) - 1):
-                continue
-            data = data.get(part)
-        elif isinstance(data, (list, tuple)) and isinstance(part, int) and part < len(data):
-            data = data[part]
-        elif index > 0:
-            continue
-        location.append(part)
-    return tuple(location)
-
-
-def _fields_at(cls: type[BaseModel], loc: tuple[str | int, ...]) -> list[str]:
-    """Names of the fields that are allowed at the location ``loc``."""
-    classes = {cls}
-    for part in loc[:-1]:
-        below = {
-            model
-            for candidate in classes
-            if isinstance(part, str) and part in candidate.model_fields
-            for model in _models_in(candidate.model_fields[part].annotation)
-        }
-        tagged = {
-            candidate
-            for candidate in classes
-            if "kind" in candidate.model_fields and part in typing.get_args(candidate.model_fields["kind"].annotation)
-        }
-        classes = below or tagged or classes
-    return sorted({name for candidate in classes for name in candidate.model_fields})
-
-
-def _likely_kind(cls: type[BaseModel], detail: ErrorDetails) -> str | None:
-    """Valid kind with the most similar spelling, or else with the most keys in common; None if no kind is similar."""
-    kinds: list[str] = re.findall(r"'([^']+)'", detail["ctx"]["expected_tags"])
-    spelt: list[str] = difflib.get_close_matches(str(detail["ctx"]["tag"]), kinds, n=1)
-    if spelt:
-        return spelt[0]
-    keys = set(detail["input"]) - {"kind"}
-    shared = {kind: len(keys & {*_fields_at(cls, (*detail["loc"], kind, ""))}) for kind in kinds}
-    return max(shared, key=shared.__getitem__) if any(shared.values()) else None
-
-
-def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for argument in typing.get_args(annotation):
-        yield from _models_in(argument)
-
-
-#: Synonyms of words in field names.
-_WORDS = {
-    "bandwidth": "bytes_per_second",
-    "flops": "flops_per_second",
-    "memory": "hbm_bytes",
-    "power": "watts",
-    "tdp": "watts",
-    "vram": "hbm_bytes",
-}
-#: Maximum number of field names in a hint [1].
-_MOST_NAMES = 4
-
-
-def _nearest(key: str, allowed: list[str], moved: Mapping[str, str]) -> str:
-    best = difflib.get_close_matches(key, [*allowed, *(name for name in moved if name not in allowed)], n=2)
-    if best:
-        return f"did you mean {' or '.join(_names(moved.get(name, name)) for name in best)}?"
-    words = [_WORDS.get(word, word) for word in key.lower().split("_") if len(word) > 2]
-    alike = [name for name in allowed if any(word in name for word in words)][:_MOST_NAMES]
-    if alike:
-        return f"did you mean {' or '.join(map(_names, alike))}?"
-    return f"allowed: {', '.join(allowed)}"
-
-
-def _names(moved: str) -> str:
-    """Quoted names of the fields that replace a renamed field."""
-    return " or ".join(map(repr, moved.split(" or ")))
+def default_of(value: Any) -> Any:
+    """Default of a field, given its entry in :attr:`Spec.fields`."""
+    if not isinstance(value, Constraint):
+        return value
+    create = value.options.get("default_factory")
+    return create() if create else value.options.get("default", REQUIRED)
 
 
 def by_line(text: str) -> tuple[str, int, str]:
@@ -415,16 +288,13 @@ def by_line(text: str) -> tuple[str, int, str]:
     return (origin, list_index(line, 10**9) or 0, text)
 
 
+#: Part of the locations of pydantic that marks a union.
+TAG = "[kind]"
 T = TypeVar("T")
 #: Range of accepted quantities. Values outside have a wrong unit, and would overflow in later calculations.
 _SMALLEST, _LARGEST = 1e-15, 1e24
 #: Upper bounds: counts of heads, layers or tokens; dimensions and numbers of parameters [1].
 _MOST, _LARGEST_SIZE = 1_000_000_000, 1e15
-
-
-def quantity_error(problem: object) -> PydanticCustomError:
-    """Create a validation error from a message that already contains the invalid value."""
-    return PydanticCustomError("quantity", "{problem}", {"problem": str(problem)})
 
 
 def in_file(read: Callable[[Any], T]) -> Callable[[Any], T]:
@@ -434,7 +304,7 @@ def in_file(read: Callable[[Any], T]) -> Callable[[Any], T]:
         try:
             return read(value)
         except InputError as error:
-            raise quantity_error(error) from error
+            raise StatedError(error) from error
 
     return reader
 
@@ -449,10 +319,10 @@ def _quantity(unit: str, least: float = 0.0) -> BeforeValidator:
     def read(value: object) -> float:
         number = parse(value)
         if number and not _SMALLEST <= abs(number) <= _LARGEST:
-            raise quantity_error(f"{value!r} is out of range: {number:g} {unit}; write for example {EXAMPLES[unit]!r}")
+            raise StatedError(f"{value!r} is out of range: {number:g} {unit}; write for example {EXAMPLES[unit]!r}")
         if 0.0 < number < least:
             example = f"write for example {EXAMPLES[unit]!r}"
-            raise quantity_error(f"{value!r} is {number:g} {unit}, less than there is; {example}")
+            raise StatedError(f"{value!r} is {number:g} {unit}, less than there is; {example}")
         return number
 
     return BeforeValidator(read, json_schema_input_type=float | str)
@@ -461,7 +331,7 @@ def _quantity(unit: str, least: float = 0.0) -> BeforeValidator:
 def _no_slip(share: float) -> float:
     """Validator that rejects shares close to zero, because results are divided by them."""
     if share < _SMALLEST:
-        raise quantity_error(f"{share:g} is out of range; shares are from {_SMALLEST:g} to 1")
+        raise StatedError(f"{share:g} is out of range; shares are from {_SMALLEST:g} to 1")
     return share
 
 
@@ -469,7 +339,7 @@ def _format(name: str) -> str:
     """Validator of number formats, including formats with a block or group size in their name."""
     if not is_format(name):
         *others, last = map(repr, BYTES_PER_ELEMENT)
-        raise PydanticKnownError("literal_error", {"expected": f"{', '.join(others)} or {last}"})
+        raise StatedError(f"got {name!r}; allowed: {', '.join(others)} or {last}")
     return name
 
 
@@ -529,12 +399,11 @@ class SourcedSpec(Spec):
     sources: dict[str, Source]
     """Source of every number in this file, by field."""
 
-    @model_validator(mode="after")
-    def _checked(self) -> Self:
+    def _checked(self) -> None:
         problems = source_mistakes(self.model_dump(exclude_none=True, exclude_unset=True))
         if problems:
-            raise PydanticCustomError("sources", "{problem}", {"problem": problems[0][1]})
-        return super()._checked()  # type: ignore[operator, no-any-return]
+            raise SourceError(problems[0][1])
+        super()._checked()
 
     @classmethod
     def _further_mistakes(cls, data: Mapping[str, Any]) -> list[tuple[Location, str]]:
@@ -543,7 +412,7 @@ class SourcedSpec(Spec):
 
 def _plain_base(value: Any) -> Any:
     """Convert specifications inside a value to plain data, as in a file."""
-    if isinstance(value, BaseModel):
+    if isinstance(value, Spec):
         return value.model_dump(exclude_none=True, exclude_unset=True)
     if isinstance(value, Mapping):
         return {key: _plain_base(item) for key, item in value.items()}

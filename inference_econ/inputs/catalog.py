@@ -13,12 +13,14 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
+from copy import deepcopy
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from inference_econ._named import named
 from inference_econ.errors import InferenceEconError, InputError, UnknownNameError, of_option
+from inference_econ.inputs.kept import from_file, kept
 from inference_econ.inputs.options import parsed_value
 from inference_econ.inputs.places import Kind as Kind
 from inference_econ.inputs.places import Meaning as Meaning
@@ -100,7 +102,7 @@ def of_assumptions(cls: type[SpecT], part: Part, word: str, name: str) -> SpecT:
     path = folder("assumptions") / part / f"{name}.yaml" if name in shipped else Path(name)
     if not (name in shipped or files_allowed()) or not is_file(path):
         raise InputError(f"unknown {word} {name!r}; known: {', '.join(shipped)} (a path to a YAML file works too)")
-    return cls.from_file(path)
+    return from_file(cls, path)
 
 
 @cache
@@ -137,7 +139,7 @@ def learning() -> Learning:
 
 def _usual(cls: type[SpecT], part: Part) -> SpecT:
     """Read the default file of a subfolder of ``assumptions``."""
-    return cls.from_file(folder("assumptions") / part / "usual.yaml")
+    return from_file(cls, folder("assumptions") / part / "usual.yaml")
 
 
 def models() -> tuple[str, ...]:
@@ -301,7 +303,7 @@ def speculation_facts() -> SpeculationFacts:
     """Accepted tokens and CPU time of speculation rounds on measured servers."""
     from inference_econ.inputs.models.acceptance import SpeculationFacts
 
-    return SpeculationFacts.from_file(folder("scenarios") / "measured" / "speculation.yaml")
+    return from_file(SpeculationFacts, folder("scenarios") / "measured" / "speculation.yaml")
 
 
 def hardware(name: Name, *, changes: Iterable[str] = ()) -> HardwareSpec:
@@ -340,7 +342,7 @@ def recognized(spec: ModelSpec) -> ModelSpec:
     alike = [name for name in names("models") if "/" not in name and _width(name) == spec.hidden_size]
     with uncopied():
         known = equal_model(spec, map(model, alike))
-    spec._catalog_name = "" if known is None else known.name
+    vars(spec)["_catalog_name"] = "" if known is None else known.name
     return spec
 
 
@@ -487,7 +489,7 @@ def read(kind: Kind, name: Name, changes: Iterable[str] = ()) -> SourcedSpec:
         _LOG.warning(remark)
     if base or name in names(kind):
         shipped = _shipped(kind, name, changes)
-        return shipped if is_uncopied() else shipped.model_copy(deep=True)
+        return shipped if is_uncopied() else deepcopy(shipped)
     own = _fresh(kind, name, changes)
     return recognized(cast("ModelSpec", own)) if kind == "models" else own
 
@@ -522,8 +524,6 @@ def _fresh(kind: Kind, name: str, changes: tuple[str, ...], *, levelled: bool = 
 def _shipped(kind: Kind, name: str, changes: tuple[str, ...]) -> SourcedSpec:
     if changes or name not in names(kind):
         return _fresh(kind, name, changes)
-    from inference_econ.inputs.kept import kept  # imports pydantic
-
     cls: type[SourcedSpec] = named(_KINDS[kind][1])
     return kept(cls, files(kind)[name], lambda: _fresh(kind, name, ()))
 

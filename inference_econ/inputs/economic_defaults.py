@@ -6,10 +6,18 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, NamedTuple
 
-from pydantic import Field
-
 from inference_econ.errors import InputError
-from inference_econ.inputs._spec import BytesPerSecond, Count, Fraction, Memory, Seconds, SourcedSpec, Spec, Watts
+from inference_econ.inputs._spec import (
+    BytesPerSecond,
+    Count,
+    Field,
+    Fraction,
+    Memory,
+    Seconds,
+    SourcedSpec,
+    Spec,
+    Watts,
+)
 from inference_econ.inputs.hardware import HardwareSpec
 from inference_econ.inputs.options import rows
 from inference_econ.inputs.places import folder

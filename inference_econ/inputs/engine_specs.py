@@ -7,11 +7,20 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import date
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field
-from pydantic_core import PydanticCustomError
-
 from inference_econ.errors import InputError
-from inference_econ.inputs._spec import Bytes, Count, Dtype, Formats, Fraction, Names, SourcedSpec, Spec, _plain_base
+from inference_econ.inputs._spec import (
+    Bytes,
+    Count,
+    Dtype,
+    Field,
+    Formats,
+    Fraction,
+    Names,
+    SourcedSpec,
+    SourceError,
+    Spec,
+    _plain_base,
+)
 from inference_econ.inputs._yaml import Location
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, family
 from inference_econ.inputs.layers import MixerKind
@@ -439,7 +448,7 @@ class EngineVersion(EngineFacts):
     @property
     def stated(self) -> tuple[str, ...]:
         """Names of the facts that this version sets."""
-        return tuple(name for name in EngineFacts.model_fields if name in self.model_fields_set)
+        return tuple(name for name in EngineFacts.fields if name in self.model_fields_set)
 
 
 class EngineSpec(SourcedSpec):
@@ -459,7 +468,7 @@ class EngineSpec(SourcedSpec):
         if [version_order(number) for number in numbers] != sorted({version_order(number) for number in numbers}):
             raise ValueError(f"versions go from the oldest to the newest, each once; got {', '.join(numbers)}")
         for _, problem in _unsourced(self.model_dump(exclude_none=True, exclude_unset=True)):
-            raise PydanticCustomError("sources", "{problem}", {"problem": problem})
+            raise SourceError(problem)
         for number in numbers:
             self.at(number)._check_fields()
 
@@ -564,7 +573,7 @@ def _unsourced(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
     for index, version in enumerate(versions):
         for name in version if isinstance(version, Mapping) else ():
             path = f"versions.{index}.{name}"
-            if name in EngineFacts.model_fields and path not in sources:
+            if name in EngineFacts.fields and path not in sources:
                 problem = f"{path} has no source; add '{path}: {{ref: ..., where: ..., kind: ...}}' to sources"
                 yield ("versions", index, str(name)), problem
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from inference_econ.inputs._spec import (
     BytesPerSecond,
     Count,
     DollarsPerHour,
+    Field,
     FlopsPerSecond,
     Memory,
     SourcedSpec,

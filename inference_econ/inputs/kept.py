@@ -20,12 +20,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import VERSION, BaseModel
-
+from inference_econ.inputs._spec import Spec
+from inference_econ.inputs._yaml import read_yaml
 from inference_econ.inputs.places import folder, is_shipped, is_uncopied, user_folder
 from inference_econ.inputs.plugins import folders
 
-SpecT = TypeVar("SpecT", bound=BaseModel)
+SpecT = TypeVar("SpecT", bound=Spec)
+
+
+def from_file(cls: type[SpecT], path: Path) -> SpecT:
+    """Read and validate a YAML file, with the errors of :meth:`~inference_econ.inputs._spec.Spec.from_document`."""
+    return kept(cls, path, lambda: cls.from_document(read_yaml(path)))
 
 
 def kept(cls: type[SpecT], path: Path, read: Callable[[], SpecT]) -> SpecT:
@@ -65,7 +70,7 @@ class _SpecUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         """Find a specification class by name, and reject all other classes."""
         found = getattr(import_module(module), name) if module.startswith("inference_econ.") else None
-        if not (isinstance(found, type) and issubclass(found, BaseModel)):
+        if not (isinstance(found, type) and issubclass(found, Spec)):
             raise pickle.UnpicklingError(f"{module}.{name} is no specification")
         return found
 
@@ -75,7 +80,7 @@ def _state() -> bytes:
     """Digest of all files that determine an entry, by their names, sizes and times of change."""
     places = [Path(__file__).parents[1], *map(folder, ("hardware", "models", "scenarios"))]
     files = sorted(line for place in (*places, *(plugin.path for plugin in folders())) for line in _files(str(place)))
-    return hashlib.sha256(repr((sys.version, VERSION, files)).encode()).digest()
+    return hashlib.sha256(repr((sys.version, files)).encode()).digest()
 
 
 def _files(place: str) -> Iterator[tuple[str, int, int]]:

@@ -7,10 +7,8 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
-from pydantic import Field
-
 from inference_econ.errors import InputError
-from inference_econ.inputs._spec import Count, Dtype, Size, Spec
+from inference_econ.inputs._spec import Count, Dtype, Field, Size, Spec
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, columns, heads
 
 Whole = Annotated[int, Field(ge=0)]

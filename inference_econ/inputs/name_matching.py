@@ -15,11 +15,10 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Annotated, NamedTuple
 
-from pydantic import Field
-
 from inference_econ.errors import UnknownNameError
-from inference_econ.inputs._spec import Spec
+from inference_econ.inputs._spec import Field, Spec
 from inference_econ.inputs.dtype import FORMATS, OF_FILES, family
+from inference_econ.inputs.kept import from_file
 from inference_econ.inputs.models.model import is_repository
 from inference_econ.inputs.places import Kind, Meaning, files, folder, names
 
@@ -166,7 +165,7 @@ class _Entry(NamedTuple):
 @cache
 def read_measured_names() -> MeasuredNames:
     """Names of models, chips and engines in published measurements, with their catalog names."""
-    return MeasuredNames.from_file(folder("scenarios") / "measured" / "names.yaml")
+    return from_file(MeasuredNames, folder("scenarios") / "measured" / "names.yaml")
 
 
 def meant(kind: Kind, text: str) -> Meaning | None:

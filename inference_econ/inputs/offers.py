@@ -11,11 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
-
 from inference_econ.errors import InputError, SpecError, UnknownNameError
 from inference_econ.inputs import _yaml, name_matching
-from inference_econ.inputs._spec import Date, Spec
+from inference_econ.inputs._spec import Date, Field, Spec
+from inference_econ.inputs.kept import kept
 from inference_econ.inputs.places import files_allowed, read_text, user_folder
 
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -57,7 +56,7 @@ class _Offers(Spec):
 
 
 #: Columns that contain numbers; all other columns are text.
-_NUMBERS = tuple(name for name in Offer.model_fields if name.startswith(("dollars_", "tokens_", "ttft_")))
+_NUMBERS = tuple(name for name in Offer.fields if name.startswith(("dollars_", "tokens_", "ttft_")))
 
 
 def read_offers(path: Path) -> tuple[Offer, ...]:
@@ -70,8 +69,11 @@ def read_offers(path: Path) -> tuple[Offer, ...]:
     SpecError
         The message lists every mistake with its line.
     """
-    table = _yaml.csv_document(path, "offers", lambda column, text: _yaml.scalar(text) if column in _NUMBERS else text)
-    return _Offers.from_document(table).offers
+
+    def value(column: str, text: str) -> _yaml.Value:
+        return _yaml.scalar(text) if column in _NUMBERS else text
+
+    return kept(_Offers, path, lambda: _Offers.from_document(_yaml.csv_document(path, "offers", value))).offers
 
 
 def own_file() -> Path:
@@ -245,7 +247,7 @@ def _model(written: str) -> str:
 def csv_of(offers: tuple[Offer, ...]) -> str:
     """CSV text of offers in the format of :func:`inference_econ.inputs.offers.read_offers`."""
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(Offer.model_fields), lineterminator="\n")
+    writer = csv.DictWriter(text, list(Offer.fields), lineterminator="\n")
     writer.writeheader()
     writer.writerows(
         {name: "" if value is None else value for name, value in offer.model_dump().items()} for offer in offers

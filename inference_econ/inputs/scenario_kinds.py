@@ -6,12 +6,22 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Literal, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
-from pydantic_core import PydanticCustomError
-
 from inference_econ.errors import InputError
 from inference_econ.inputs import options
-from inference_econ.inputs._spec import Count, DollarsPerHour, Dtype, Seconds, Size, Spec, in_file
+from inference_econ.inputs._spec import (
+    AfterValidator,
+    BeforeValidator,
+    Count,
+    Discriminator,
+    DollarsPerHour,
+    Dtype,
+    Field,
+    Seconds,
+    Size,
+    Spec,
+    Tag,
+    in_file,
+)
 from inference_econ.inputs._yaml import scalar
 from inference_econ.inputs.options import OLD_ARRANGEMENTS
 from inference_econ.inputs.prices import checked, in_words
@@ -50,7 +60,7 @@ def _of_mean(value: object) -> object:
         if which not in (None, percentiles.MEAN):
             raise InputError(percentiles.MEANS_ONLY)
     except InputError as error:
-        raise PydanticCustomError("promise", "{problem}", {"problem": str(error)}) from error
+        raise ValueError(error) from error
     return time
 
 
@@ -274,12 +284,17 @@ class Settings(Spec):
         # A speculation method that the series sets removes the one in ``common``.
         if any(getattr(self, name) for name in PROPOSERS):
             fields = {**dict.fromkeys(PROPOSERS), **fields}
-        return common.replace(**fields)
+        merged = common.model_copy(update=fields)
+        try:
+            merged._check_fields()
+        except ValueError:
+            return common.replace(**fields)  # which raises the error with all its parts
+        return merged
 
 
 def _fields(names: Sequence[str]) -> tuple[str, ...]:
     """Names of the options that are also fields of :class:`Settings`."""
-    return tuple(name for name in names if name in Settings.model_fields)
+    return tuple(name for name in names if name in Settings.fields)
 
 
 #: Settings that are valid only for services, and settings that are valid only for decode steps.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from inference_econ.errors import InputError
-from inference_econ.inputs import catalog
+from inference_econ.inputs import _validation, catalog
 from inference_econ.inputs._spec import Spec
 from inference_econ.inputs.presets.assumptions import GROUPS, value_of
 
@@ -26,7 +26,7 @@ def json_schema(kind: str) -> dict[str, Any]:
     classes = catalog.classes()
     if kind not in classes:
         raise InputError(f"unknown kind {kind!r}; kinds: {', '.join(classes)}")
-    return classes[kind].model_json_schema()
+    return _validation.adapter(classes[kind]).json_schema()  # type: ignore[arg-type]
 
 
 def reference_page() -> str:

@@ -52,12 +52,12 @@ def priced_sources(setup: Setup, speculation: Speculation | None = None) -> tupl
     if price.kind == prices.UNPRICED:
         return used
     if price.kind == prices.GIVEN:
-        source = Source(ref="user", where=f"{price.dollars:g} USD/h", kind="assumed")
+        source = Source.model_construct(ref="user", where=f"{price.dollars:g} USD/h", kind="assumed")
         return (*used, UsedSource("price", "dollars_per_accelerator_hour", source))
     if price.kind == prices.OWNED:
-        source = Source(ref=price.ref, where=f"{price.where}, {price.date}", kind="derived")
+        source = Source.model_construct(ref=price.ref, where=f"{price.where}, {price.date}", kind="derived")
         return (*used, UsedSource(file, "purchase", source), *spec_sources("ownership", catalog.ownership()))
-    source = Source(ref=price.ref, where=f"{price.where} ({price.terms})", kind="published")
+    source = Source.model_construct(ref=price.ref, where=f"{price.where} ({price.terms})", kind="published")
     return (*used, UsedSource(file, "prices", source))
 
 

@@ -77,7 +77,7 @@ def settings(
         Acceptance rates of draft tokens, if the request has speculation.
     """
     chip = hardware or request.hardware
-    named = [name for name in ("model", *_RESOLVED) if name in inputs.Settings.model_fields]
+    named = [name for name in ("model", *_RESOLVED) if name in inputs.Settings.fields]
     values = {name: value for name in named if (value := getattr(request, name)) is not None}
     price = prices.of_chip(request.price, chip)
     derived = {"hardware": chip, "price": price, "changes": what_ifs(request), "acceptance": acceptance}

@@ -13,7 +13,7 @@ from inference_econ._types import Array
 from inference_econ.engine import Setup, WholeLayouts, bounds
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
-from inference_econ.inputs import Offer, OfferedPoints, Scenario, Source, TableSpec, known_offers
+from inference_econ.inputs import Offer, OfferedPoints, Scenario, ScenarioColumn, Source, TableSpec, known_offers
 from inference_econ.records.facts import bound, without_unknown_costs
 from inference_econ.records.plain import Frame, attributes, finite_or_none, frame_of, records_of
 from inference_econ.records.sources import UsedSource, source_records
@@ -42,7 +42,7 @@ class BesideSeries:
     def source(self) -> UsedSource:
         """Source of the API's price and speed."""
         offer = self.offer
-        source = Source(ref=offer.source, where=offer.where, kind="measured")
+        source = Source.model_construct(ref=offer.source, where=offer.where, kind="measured")
         return UsedSource(f"offer: {offer.provider}, {offer.date}", offer.model_as_written, source)
 
 
@@ -475,8 +475,8 @@ def _usual_table(curves: Sequence[Curve]) -> TableSpec:
         "accelerators": "GPUs",
         **({"concurrency": "concurrency", "ttft_milliseconds": "TTFT ms"} if services else {"batch": "batch"}),
     }
-    titled = [{"key": key, "title": title} for key, title in columns.items()]
-    return TableSpec.model_validate({"point": "preferred", "columns": titled})
+    titled = tuple(ScenarioColumn.model_construct(key=key, title=title) for key, title in columns.items())
+    return TableSpec.model_construct(point="preferred", columns=titled)
 
 
 #: Leading digits of round speeds for tables [tokens/s], and maximum number of round speeds [1].

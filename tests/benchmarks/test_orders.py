@@ -28,7 +28,7 @@ def test_every_input_with_a_good_direction_is_drawn() -> None:
     drawn = set(drawn_options(random.Random(1), 1000, 100)) - {"slo"}
     assert drawn.isdisjoint(NOT_DRAWN)
     assert drawn | NOT_DRAWN == signed
-    rates = {name for name in HardwareSpec.model_fields if "per_second" in name and not name.endswith("both_ways")}
+    rates = {name for name in HardwareSpec.fields if "per_second" in name and not name.endswith("both_ways")}
     assert set(FIELDS) == rates | {"hbm_bytes", "link_domain", "power_cap"}
 
 

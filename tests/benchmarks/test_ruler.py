@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -98,7 +97,7 @@ def test_corrections_are_read_without_a_deployment(corrections: dict[str, Any]) 
     missing = r"a: no corrections without its deployment; run 'sh run.sh refit levels'"
     with pytest.raises(InputError, match=missing), ruler.left_out(row):
         pass
-    kept = {**json.loads(subject.model_dump_json(exclude_defaults=True)), "decode": 0.5}
+    kept = {**subject.model_dump(mode="json", exclude_defaults=True), "decode": 0.5}
     corrections[deployment_of(row)] = {"subjects": [kept]}
     with ruler.left_out(row):
         inside = present(catalog.assumptions("profiles/vllm_hopper").levels)

@@ -131,5 +131,5 @@ def test_a_file_of_a_model_names_its_weights_plainly(refused: Command, tmp_path:
     place = f"m.yaml:{text.splitlines().index(line) + 1}"
     error = refused("launch", "m.yaml", "h100_sxm", "--to", "vllm", "--max-instance-gpus", "1").warned
     assert place in error
-    assert f"{field.strip()}: write ORGANISATION/NAME in letters, digits" in error
+    assert f"{field.strip()}: write ORGANIZATION/NAME in letters, digits" in error
     assert f"got {word!r}" in error

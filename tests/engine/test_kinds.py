@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Literal, get_args
+from typing import Literal, get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ from inference_econ.report.questions.import_model import model_table
 
 def _kinds(part: object) -> set[str]:
     classes = get_args(get_args(part)[0])
-    return {kind for spec in classes for kind in get_args(spec.model_fields["kind"].annotation)}
+    return {kind for spec in classes for kind in get_args(get_type_hints(spec)["kind"])}
 
 
 def test_every_kind_of_the_schema_has_rows() -> None:

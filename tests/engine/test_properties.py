@@ -81,7 +81,7 @@ def test_more_of_a_rate_of_a_chip_is_never_slower(
     of: str, model: str, chip: str, preset: str, context: float, at: Plans, factor: float
 ) -> None:
     spec = catalog.hardware(chip)
-    rates = {name: rate for name, rate in spec if re.match(f"{of}_(bytes_)?per_second", name)}
+    rates = {name: rate for name, rate in spec.model_dump().items() if re.match(f"{of}_(bytes_)?per_second", name)}
     assert rates
     changes = {
         name: {unit: factor * peak for unit, peak in rate.items()} if isinstance(rate, Mapping) else factor * rate

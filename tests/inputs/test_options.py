@@ -18,7 +18,7 @@ _NOT_OPTIONS = {"model", "hardware", "arrangement", "speculate", "sampling"}
 
 
 def test_settings_are_options() -> None:
-    assert set(Settings.model_fields) - _NOT_OPTIONS <= set(OPTIONS)
+    assert set(Settings.fields) - _NOT_OPTIONS <= set(OPTIONS)
     assert sum(map(len, GROUPS.values())) == len(OPTIONS)
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import create_model
 
 from inference_econ.answers.layout_services import decode_frontier
 from inference_econ.engine import Pins, Setup, Space
@@ -15,6 +14,7 @@ from inference_econ.engine.layouts.startable import attention_degrees
 from inference_econ.errors import InputError
 from inference_econ.inputs import Block, GroupedQueryAttention, LatentAttention, ModelSpec, Traffic, catalog
 from inference_econ.inputs._spec import Spec
+from inference_econ.inputs._validation import adapter
 from inference_econ.inputs.models.sizes import layer_parameters, scaled, spread
 from inference_econ.inputs.presets.assumptions import GROUPS, field_names
 from inference_econ.inputs.schemas import json_schema, reference_page
@@ -141,8 +141,8 @@ def test_a_class_that_was_put_together_has_descriptions_only_of_what_it_is_made_
         """Number of elements."""
         plain: int
 
-    made = create_model("Made", __base__=Written, more=(int, ...))
-    fields = made.model_json_schema()["properties"]
+    made = type("Made", (Written,), {"__annotations__": {"more": "int"}})
+    fields = adapter(made).json_schema()["properties"]
     assert fields["size"]["description"] == "Number of elements."
     assert "description" not in fields["plain"]
     assert "description" not in fields["more"]

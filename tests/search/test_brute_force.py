@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -188,7 +188,7 @@ OTHER_VALUES = {
 def _values(name: str) -> tuple[str, ...]:
     """Return the values of a field: all of them if there is a finite number."""
     group, _, field = name.partition(".")
-    annotation = GROUPS[group].model_fields[field].annotation
+    annotation = get_type_hints(GROUPS[group])[field]
     if get_origin(annotation) is Literal:
         return tuple(get_args(annotation))
     return ("true", "false") if annotation is bool else OTHER_VALUES.get(name, ())

@@ -530,7 +530,7 @@ def _arranged(
             raise NothingFitsError(no_groups(practised.setup))
         return
     try:
-        reading = _usual(practised, requests.replace(osl=Length(values=(1.0,))), space, apart=True)
+        reading = _usual(practised, requests.replace(osl=Length.parse(1)), space, apart=True)
         if pooling.decode is None or pooling.decode.hardware == practised.setup.hardware:
             writing = _alike(practised, layouts, space) or _usual(practised, requests, space, apart=True)
         else:

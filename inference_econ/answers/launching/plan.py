@@ -449,8 +449,8 @@ def weights(service: Service, named: str | None, draft: str | None = None) -> We
     InputError
         If a name is not valid, or the model's file has no checkpoint.
     """
-    _check_named("model_id", named, "ORGANISATION/NAME, or a path")
-    _check_named("draft_model_id", draft, "ORGANISATION/NAME, or a path")
+    _check_named("model_id", named, "ORGANIZATION/NAME, or a path")
+    _check_named("draft_model_id", draft, "ORGANIZATION/NAME, or a path")
     if named is not None:
         return Weights(named, own=True, draft=draft)
     model, precision = service.setup.model, service.setup.precision

@@ -6,11 +6,9 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import catalog
-from inference_econ.inputs._spec import Count, Date, DollarsPerHour, Dtype, Fraction, Seconds, SourcedSpec, Spec
+from inference_econ.inputs._spec import Count, Date, DollarsPerHour, Dtype, Field, Fraction, Seconds, SourcedSpec, Spec
 from inference_econ.inputs._yaml import scalar
 from inference_econ.inputs.offers import Offer, known_offers
 from inference_econ.inputs.scenario_kinds import Positive, Probability, ProposerName
@@ -298,7 +296,7 @@ def recorded_offers(listing: str, date: str | None = None, leave_out: Iterable[s
         listed = sorted({row.model_as_written for row in known_offers() if row.tokens_per_second is not None})
         day = "" if date is None else f" of {date}"
         raise InputError(f"no offer of {listing!r}{day} with a speed is recorded; recorded: {', '.join(listed)}")
-    observed = [name for name in ObservedOffer.model_fields if name in Offer.model_fields]
+    observed = [name for name in ObservedOffer.fields if name in Offer.fields]
     return tuple(ObservedOffer(**{name: getattr(row, name) for name in observed}) for row in rows)
 
 

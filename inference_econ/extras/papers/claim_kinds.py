@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from inference_econ.extras.papers.study_kinds import Implementation
-from inference_econ.inputs._spec import Bytes, BytesPerSecond, Count, FlopsPerSecond, Seconds, Spec
+from inference_econ.inputs._spec import Bytes, BytesPerSecond, Count, Field, FlopsPerSecond, Seconds, Spec
 from inference_econ.inputs.scenario_kinds import Positive, Printed, Probability, Settings
 
 #: Number of process counts from which the rule in the summary of KV-Runahead chooses: one, two and many [1].

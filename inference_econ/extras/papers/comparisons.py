@@ -104,7 +104,7 @@ def _step(ask: StepsAsk, series: Series, value: float) -> Explanation | None:
 #: Settings of frontiers and services.
 _UNUSED = tuple(
     name
-    for name in Settings.model_fields
+    for name in Settings.fields
     if name
     not in (
         *("model", "hardware", "assumptions", "engine", "changes", "weights", "activations", "kv", "context", "price"),

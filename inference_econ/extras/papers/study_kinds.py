@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Literal
 
-from pydantic import Field
-
-from inference_econ.inputs._spec import BytesPerSecond, Count, Dtype, FlopsPerSecond, Seconds, Spec
+from inference_econ.inputs._spec import BytesPerSecond, Count, Dtype, Field, FlopsPerSecond, Seconds, Spec
 from inference_econ.inputs.options import split_changes
 from inference_econ.inputs.scenario_kinds import Positive, Printed, Series, Settings
 from inference_econ.inputs.workload.traffic import Tokens

@@ -71,7 +71,7 @@ def _curve(ask: ToyAsk, label: str, settings: Settings) -> Curve:
         If the model and its KV cache fit on no instance of the grid.
     """
     filled = with_defaults(settings)
-    setup = setup_of(filled.replace(assumptions=filled.assumptions or "paper"))
+    setup = setup_of(filled.model_copy(update={"assumptions": filled.assumptions or "paper"}))
     setup, price = replace(setup, context=filled.context or 0.0), setup.dollars_per_accelerator_hour
     points = _optimum(ask, setup) if ask.kind == "toy_optimum" else _fitting(ask, setup, filled, label)
     dollars = money.dollars_per_million_tokens(points.accelerators, points.seconds, points.batch, price)

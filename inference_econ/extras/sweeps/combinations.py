@@ -219,7 +219,7 @@ class Combinations:
             for path in sorted({*catalog.folder(kind).rglob("*.yaml"), *catalog.files(kind).values()}):
                 digest.update(path.read_bytes())
         for kind, name in sorted(self._own_files()):
-            digest.update(_READ[kind](name).model_dump_json().encode())
+            digest.update(json.dumps(_READ[kind](name).model_dump(mode="json")).encode())
         return digest.hexdigest()
 
     def _own_files(self) -> set[tuple[catalog.Kind, str]]:

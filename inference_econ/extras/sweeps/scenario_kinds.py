@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag
-
 from inference_econ.errors import InputError
-from inference_econ.inputs._spec import Spec
+from inference_econ.inputs._spec import Discriminator, Field, Spec, Tag
 from inference_econ.inputs.options import SPECIFICATIONS
 from inference_econ.inputs.scenario_kinds import Positive, Settings
 

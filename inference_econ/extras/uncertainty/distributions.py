@@ -9,10 +9,9 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from pydantic import AfterValidator, ConfigDict, Discriminator, Tag
 
 from inference_econ.errors import UnitError
-from inference_econ.inputs._spec import TAG, Spec
+from inference_econ.inputs._spec import TAG, AfterValidator, Discriminator, Spec, Tag
 from inference_econ.inputs.units import EXAMPLES, parse_quantity
 
 if TYPE_CHECKING:
@@ -33,8 +32,7 @@ class Distribution(Spec):
     ``high`` may have units.
     """
 
-    model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, float | int | str]
+    further = float | int | str
 
     distribution: str
     """Name of the distribution in :mod:`scipy.stats`: ``lognorm``."""
@@ -48,7 +46,7 @@ class Distribution(Spec):
     @property
     def parameters(self) -> Mapping[str, float | int | str]:
         """Parameters of the distribution, as in the file."""
-        return self.__pydantic_extra__
+        return {name: value for name, value in self._values().items() if name not in self.fields}
 
     @property
     def with_units(self) -> Sequence[str]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from inference_econ.extras.uncertainty.distributions import Distribution, UncertainInput
-from inference_econ.inputs._spec import Spec
+from inference_econ.inputs._spec import Field, Spec
 from inference_econ.inputs.scenario_kinds import Positive, Series, Settings
 
 #: Name of the input for prediction errors, the ratio of measured to predicted times.

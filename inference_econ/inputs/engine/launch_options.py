@@ -9,12 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field
-
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
-from inference_econ.inputs._spec import Bytes, Count, Dtype, SourcedSpec, Spec
+from inference_econ.inputs._spec import Bytes, Count, Dtype, Field, SourcedSpec, Spec
 from inference_econ.inputs.dtype import family
+from inference_econ.inputs.kept import from_file
 from inference_econ.inputs.units import integer
 
 if TYPE_CHECKING:
@@ -387,7 +386,7 @@ def options(engine: str, version: str | None = None) -> EngineOptions:
             f"no options of {engine} {version} are recorded; nearest: {near}; recorded: {', '.join(recorded_versions)}"
         )
     path = catalog.folder("engines") / "options" / f"{engine}_{version or recorded_versions[-1]}.yaml"
-    return EngineOptions.from_file(path)
+    return from_file(EngineOptions, path)
 
 
 @cache
@@ -409,7 +408,7 @@ def launch(engine: str) -> EngineLaunch:
     places = {path.stem: path for path in sorted((catalog.folder("engines") / "launch").glob("*.yaml"))}
     if engine not in places:
         raise InputError(f"the launch of {engine!r} is not known; known engines: {', '.join(places)}")
-    return EngineLaunch.from_file(places[engine])
+    return from_file(EngineLaunch, places[engine])
 
 
 class EngineLaunch(SourcedSpec):

@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field
-
 from inference_econ.inputs import catalog
-from inference_econ.inputs._spec import Count, Spec
+from inference_econ.inputs._spec import Count, Field, Spec
+from inference_econ.inputs.kept import from_file
 from inference_econ.inputs.presets import generations
 
 if TYPE_CHECKING:
@@ -208,7 +207,7 @@ def known_misfits() -> tuple[Misfit, ...]:
     >>> all(misfit.factor > 0 for misfit in known_misfits())
     True
     """
-    return Misfits.from_file(catalog.folder("scenarios") / "measured" / "misfits.yaml").series
+    return from_file(Misfits, catalog.folder("scenarios") / "measured" / "misfits.yaml").series
 
 
 def misfits_of(model: str, hardware: str) -> tuple[Misfit, ...]:

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from pydantic import Field
-
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
-from inference_econ.inputs._spec import Count, Dtype, Formats, Source, Spec
+from inference_econ.inputs._spec import Count, Dtype, Field, Formats, Source, Spec
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, family
 from inference_econ.inputs.engine import launch_options
+from inference_econ.inputs.kept import from_file
 from inference_econ.inputs.models.model import Precision
 from inference_econ.inputs.presets import generations
 from inference_econ.inputs.scenario_kinds import ProposerName
@@ -46,7 +45,7 @@ class RecipeDegrees(Spec):
     @property
     def counts(self) -> dict[str, int]:
         """Parallelism degrees by name [1]."""
-        return dict(self)
+        return self.model_dump()
 
     @property
     def degrees(self) -> Degrees:
@@ -392,4 +391,4 @@ def _can_propose(recipe: Recipe, facts: EngineVersion, model: ModelSpec, hardwar
 def _recipes(engine: str) -> EngineRecipes:
     """Recipes of an engine; empty if none are published."""
     path = catalog.folder("engines") / "recipes" / f"{engine}.yaml"
-    return EngineRecipes.from_file(path) if path.is_file() else EngineRecipes(recipes=())
+    return from_file(EngineRecipes, path) if path.is_file() else EngineRecipes.model_construct(recipes=())

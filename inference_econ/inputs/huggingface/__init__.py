@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from inference_econ.errors import SpecError
+from inference_econ.inputs._spec import default_of
 from inference_econ.inputs._yaml import Document
 from inference_econ.inputs.huggingface import _grouped, _mixers
 from inference_econ.inputs.huggingface._files import (
@@ -276,8 +277,8 @@ def _plain(
             for layer, count in Counter(architecture.layers).items()
         ],
     }
-    fields = ModelSpec.model_fields
-    data = {key: value for key, value in data.items() if value not in (fields[key].default, [])}
+    defaults = {key: default_of(value) for key, value in ModelSpec.fields.items()}
+    data = {key: value for key, value in data.items() if value not in (defaults[key], [])}
     data["sources"] = _sources(data, stated, reader, config.name)
     return data
 
@@ -330,8 +331,8 @@ def _source(where: str) -> dict[str, str]:
 def _names(config: Path) -> tuple[str, str | None]:
     """Display name, and the Hugging Face id if the path contains the id.
 
-    Paths with an id have the form ``ORGANISATION--NAME_config.json``, or the form of the hub's cache,
-    ``models--ORGANISATION--NAME/snapshots/...``.
+    Paths with an id have the form ``ORGANIZATION--NAME_config.json``, or the form of the hub's cache,
+    ``models--ORGANIZATION--NAME/snapshots/...``.
     """
     stem = config.stem.removesuffix("config").rstrip("_-.")
     candidates = [stem, *(part.removeprefix("models--") for part in config.parts if part.startswith("models--"))]

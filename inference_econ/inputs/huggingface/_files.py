@@ -56,7 +56,7 @@ def find_config(path: Path) -> Path:
 def quantisation_beside(config: Path) -> Path | None:
     """The ``hf_quant_config.json`` that belongs to a configuration; None if it does not exist.
 
-    For ``ORGANISATION--NAME_config.json``, the file is called ``ORGANISATION--NAME_hf_quant_config.json``.
+    For ``ORGANIZATION--NAME_config.json``, the file is called ``ORGANIZATION--NAME_hf_quant_config.json``.
     """
     prefix = config.name.removesuffix(CONFIG_NAME)
     if not config.name.endswith(CONFIG_NAME):
@@ -115,7 +115,7 @@ _IDENTITY = re.compile(r"[\w-][\w.-]{0,95}/[\w-][\w.-]{0,95}")
 
 
 def is_identity(text: str) -> bool:
-    """True if a text has the form of a Hugging Face id, ``ORGANISATION/NAME``.
+    """True if a text has the form of a Hugging Face id, ``ORGANIZATION/NAME``.
 
     Examples
     --------
@@ -135,9 +135,9 @@ def cached_config(identity: str, cache: Path) -> Path | None:
     Parameters
     ----------
     identity : str
-        ``ORGANISATION/NAME``; case is ignored.
+        ``ORGANIZATION/NAME``; case is ignored.
     cache : Path
-        Folder of the cache with ``models--ORGANISATION--NAME/snapshots/COMMIT/config.json`` (documentation of the hub,
+        Folder of the cache with ``models--ORGANIZATION--NAME/snapshots/COMMIT/config.json`` (documentation of the hub,
         "Hub Local Cache").
     """
     wanted = f"models--{identity.replace('/', '--')}".lower()

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from inference_econ.errors import InputError
-from inference_econ.inputs._spec import Count, Seconds, Source, Spec
+from inference_econ.inputs._spec import Count, Field, Seconds, Source, Spec
 from inference_econ.inputs.scenario_kinds import Probability, ProposerName
 
 #: Speculation methods in measurements: multi-token-prediction layers, an EAGLE head, or a block-parallel draft model.

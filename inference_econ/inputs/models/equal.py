@@ -14,7 +14,7 @@ _APART = (
     *("max_context", "weights", "expert_weights", "shared_expert_weights", "attention_weights"),
     *("attention_output_weights", "embedding_weights", "kv"),
 )
-_ARCHITECTURE = tuple(name for name in ModelSpec.model_fields if name not in _APART)
+_ARCHITECTURE = tuple(name for name in ModelSpec.fields if name not in _APART)
 _WIDTH = re.compile(r"^hidden_size: *([\d.e+]+) *(?:#.*)?$", re.MULTILINE)
 _BASE = re.compile(r"^extends: *(\S+)", re.MULTILINE)
 

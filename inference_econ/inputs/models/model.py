@@ -8,10 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, PrivateAttr
-from pydantic_core import PydanticCustomError
-
-from inference_econ.inputs._spec import Count, Dtype, Size, SourcedSpec, Spec
+from inference_econ.inputs._spec import AfterValidator, Count, Dtype, Field, Size, SourcedSpec, Spec
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, OF_FILES, EmbeddingFormat, block_width, check_dtype
 from inference_econ.inputs.layers import Block, ExpertFeedForward, LatentAttention, Whole
 
@@ -33,8 +30,7 @@ def is_repository(name: str) -> bool:
 
 def _check(name: str) -> str:
     if not is_repository(name):
-        problem = f"write ORGANISATION/NAME in {REPOSITORY_LETTERS}"
-        raise PydanticCustomError("repository", "{problem}", {"problem": problem})
+        raise ValueError(f"write ORGANIZATION/NAME in {REPOSITORY_LETTERS}")
     return name
 
 
@@ -158,7 +154,8 @@ class ModelSpec(SourcedSpec):
     blocks: tuple[Block, ...] = Field(min_length=1, strict=False)
     """Groups of equal layers."""
     #: Name of the catalog model with the same architecture; set by the catalog for models in users' files.
-    _catalog_name: str = PrivateAttr("")
+    _catalog_name: str = ""
+    private = ("_catalog_name",)
 
     @property
     def known_as(self) -> str:

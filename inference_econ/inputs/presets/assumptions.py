@@ -7,23 +7,20 @@ preset of the study is ``scenarios/assumptions/paper.yaml``.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
-
-from pydantic import Field, create_model
 
 from inference_econ._by_identity import by_identity
 from inference_econ.inputs._spec import (
     BytesPerSecond,
     Count,
     Dtype,
+    Field,
     FlopsPerSecond,
     Fraction,
     Memory,
     Seconds,
     SourcedSpec,
     Spec,
-    describe_as,
 )
 from inference_econ.inputs.dtype import EmbeddingFormat, family
 from inference_econ.inputs.presets import generations
@@ -488,38 +485,37 @@ _RENAMED = {
     "launch": "host.launch or host.graph_launch",
 }
 _MOVED = {
-    **{name: f"{group}.{name}" for group, spec in reversed(list(GROUPS.items())) for name in spec.model_fields},
+    **{name: f"{group}.{name}" for group, spec in reversed(list(GROUPS.items())) for name in spec.fields},
     **_RENAMED,
 }
 
 
-def _exceptions(group: type[Spec]) -> Any:
+def _optional(name: str, doc: str | None, kinds: Mapping[str, object], described_by: type[Spec] | None) -> type[Spec]:
+    """Create a class with fields of the given types, and None as their default."""
+    about = {"__annotations__": kinds, "__module__": __name__, "__doc__": doc, "described_by": described_by}
+    # Worker processes read pickled objects, for which the class must be in its module under its name.
+    globals()[name] = made = type(name, (Spec,), {**dict.fromkeys(kinds), **about})
+    return made
+
+
+def _exceptions(group: type[Spec]) -> type[Spec]:
     """Create a class with the fields of a group of assumptions, all of which are optional."""
-    fields: dict[str, Any] = {}
-    for name, field in group.model_fields.items():
-        metadata = (
-            (*field.metadata, Field(discriminator=field.discriminator)) if field.discriminator else field.metadata
-        )
-        inner: Any = Annotated[field.annotation, *metadata] if metadata else field.annotation
-        fields[name] = (inner | None, Field(default=None, json_schema_extra=partial(describe_as, group, name)))
-    return create_model(f"{group.__name__}Exceptions", __base__=Spec, __doc__=group.__doc__, **fields)
+    kinds = {name: f"({kind}) | None" for name, kind in group.__annotations__.items() if name in group.fields}
+    return _optional(f"{group.__name__}Exceptions", group.__doc__, kinds, group)
 
 
 if TYPE_CHECKING:
     FamilyAssumptions = Spec
 else:
-    _EXCEPTIONS = {name: _exceptions(group) for name, group in GROUPS.items()}
-    # Worker processes read pickled objects, for which the class must be in its module under its name.
-    globals().update({exceptions.__name__: exceptions for exceptions in _EXCEPTIONS.values()})
     #: Exceptions for one family of chips, which can set any field of any group.
-    FamilyAssumptions = create_model(
+    FamilyAssumptions = _optional(
         "FamilyAssumptions",
-        __base__=Spec,
-        __doc__="Assumptions that differ for one family of chips.",
-        **{
-            name: (_EXCEPTIONS[name] | None, Field(default=None, description=group.__doc__))
+        "Assumptions that differ for one family of chips.",
+        {
+            name: Annotated[_exceptions(group) | None, Field(description=group.__doc__)]
             for name, group in GROUPS.items()
         },
+        None,
     )
 
 
@@ -605,7 +601,7 @@ def _for_chip(assumptions: Assumptions, chip: HardwareSpec) -> Assumptions:
 
 def field_names() -> tuple[str, ...]:
     """Dotted names of all fields in groups: ``chip.math_efficiency``, ..."""
-    return tuple(f"{group}.{name}" for group, spec in GROUPS.items() for name in spec.model_fields)
+    return tuple(f"{group}.{name}" for group, spec in GROUPS.items() for name in spec.fields)
 
 
 def value_of(assumptions: Assumptions, name: str) -> Any:
@@ -623,6 +619,6 @@ def exceptions_of(assumptions: Assumptions, family: str) -> dict[str, object]:
         f"{group}.{name}": value
         for group in GROUPS
         if (different := getattr(exceptions, group)) is not None
-        for name in GROUPS[group].model_fields
+        for name in GROUPS[group].fields
         if (value := getattr(different, name)) is not None
     }

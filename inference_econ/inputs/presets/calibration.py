@@ -9,11 +9,9 @@ from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import AfterValidator, Field
-from pydantic_core import PydanticCustomError
 
 from inference_econ.inputs import places
-from inference_econ.inputs._spec import Count, Date, Names, Size, Spec
+from inference_econ.inputs._spec import AfterValidator, Count, Date, Field, Names, Size, Spec
 from inference_econ.inputs._yaml import entry_title
 
 Quantity = Literal["tpot", "ttft", "request", "throughput"]
@@ -27,7 +25,7 @@ Axis = Literal["dp", "pp", "ep"]
 def _measured(text: str) -> str:
     """Check that a text has the three parts of a measured combination: engine, chip and model."""
     if text.count(STROKE) != 2:
-        raise PydanticCustomError("subject", "write 'engine / chip / model'")
+        raise ValueError("write 'engine / chip / model'")
     return text
 
 
@@ -113,7 +111,7 @@ class ErrorSpread(Spec):
 
     def _check_fields(self) -> None:
         if list(self.quantiles) != sorted(self.quantiles):
-            raise PydanticCustomError("quantiles", "quantiles must ascend, got {given}", {"given": str(self.quantiles)})
+            raise ValueError(f"quantiles must ascend, got {self.quantiles}")
 
     @property
     def bias(self) -> float:
@@ -226,7 +224,7 @@ def _known(kind: places.Kind) -> AfterValidator:
         if name not in places.names(kind):
             close = difflib.get_close_matches(name, places.names(kind), n=1)
             hint = f", did you mean {close[0]}" if close else f", see inference-econ {kind}"
-            raise PydanticCustomError("name", "unknown name{hint}", {"hint": hint})
+            raise ValueError(f"unknown name{hint}")
         return name
 
     return AfterValidator(check)
@@ -234,10 +232,8 @@ def _known(kind: places.Kind) -> AfterValidator:
 
 def _this_form(form: int) -> int:
     if form != LEVELS_FORM:
-        raise PydanticCustomError(
-            "form",
-            "only levels of form {form} can be read; make the file again with 'inference-econ calibrate'",
-            {"form": LEVELS_FORM},
+        raise ValueError(
+            f"only levels of form {LEVELS_FORM} can be read; make the file again with 'inference-econ calibrate'"
         )
     return form
 

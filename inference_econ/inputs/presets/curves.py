@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
-
-from inference_econ.inputs._spec import Bytes, Count, Dtype, Fraction, Seconds, Spec
+from inference_econ.inputs._spec import Bytes, Count, Dtype, Field, Fraction, Seconds, Spec
 
 Extra = Annotated[int | float, Field(ge=0, le=1e5, allow_inf_nan=False)]
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field
-
 from inference_econ.inputs import places
-from inference_econ.inputs._spec import Names, Spec
+from inference_econ.inputs._spec import Field, Names, Spec
+from inference_econ.inputs.kept import from_file
 
 if TYPE_CHECKING:
     from inference_econ.inputs.hardware import HardwareSpec
@@ -57,4 +56,4 @@ class Generations(Spec):
 @cache
 def usual() -> Generations:
     """Read the table of generations in ``scenarios/assumptions/generations``."""
-    return Generations.from_file(places.folder("assumptions") / "generations" / "usual.yaml")
+    return from_file(Generations, places.folder("assumptions") / "generations" / "usual.yaml")

@@ -7,11 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union
 
-from pydantic import Field
-
 from inference_econ._named import named
 from inference_econ.errors import InputError, SpecError
-from inference_econ.inputs._spec import Date, SourcedSpec, Spec, by_line
+from inference_econ.inputs._spec import Date, Field, SourcedSpec, Spec, by_line
 from inference_econ.inputs._yaml import Document, Location
 from inference_econ.inputs.options import DEFAULT_ISL, DEFAULT_OSL, checked_changes, rows
 from inference_econ.inputs.scenario_kinds import (
@@ -205,13 +203,13 @@ class Scenario(SourcedSpec):
 
 
 #: Default settings of a scenario.
-DEFAULTS = Settings(grid="whole", pipeline=True, isl=DEFAULT_ISL, osl=DEFAULT_OSL)
+DEFAULTS = Settings.model_construct(grid="whole", pipeline=True, isl=DEFAULT_ISL, osl=DEFAULT_OSL)
 
 
 def with_defaults(settings: Settings) -> Settings:
     """Add the defaults of all missing settings. Default lengths are not added if a context or a workload is set."""
     fields = {name: value for name in settings.model_fields_set if (value := getattr(settings, name)) is not None}
-    return Settings(**fields).over(DEFAULTS)
+    return Settings.model_construct(**fields).over(DEFAULTS)
 
 
 def check_counted(filled: Settings) -> None:

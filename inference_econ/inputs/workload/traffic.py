@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from statistics import NormalDist
-from typing import Annotated, Any, Literal
-
-from pydantic import (
-    BeforeValidator,
-    Discriminator,
-    Field,
-    Tag,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from inference_econ.errors import InputError, SpecError
-from inference_econ.inputs._spec import TAG, Count, Seconds, SourcedSpec, Spec, in_file
+from inference_econ.inputs._spec import (
+    TAG,
+    AfterValidator,
+    BeforeValidator,
+    Count,
+    Discriminator,
+    Field,
+    Seconds,
+    SourcedSpec,
+    Spec,
+    Tag,
+    in_file,
+)
+
+if TYPE_CHECKING:
+    from pydantic import ValidationInfo
+    from pydantic_core import InitErrorDetails
 
 Tokens = Annotated[int | float, Field(ge=0, allow_inf_nan=False)]
 _Part = Annotated[int | float, Field(gt=0, le=1e12)]
@@ -97,7 +102,9 @@ class Length(Spec):
                 values, probabilities = zip(*pairs, strict=True)
                 fields = {"kind": "listed", "values": values, "probabilities": probabilities}
             elif not numbers:
-                fields = {"values": (float(kind),)}
+                fixed = (float(kind),)
+                _check(text, fixed)
+                return cls.model_construct(values=fixed)
             else:
                 raise ValueError(kind)
             _check(text, fields["values"], fields.get("variation", 0.0))
@@ -209,10 +216,34 @@ class Step(Spec):
     agents: Annotated[int, Field(ge=1, le=1000)] = 1
     """Number of agents that run the step in parallel, with separate prompts [1]."""
 
-    def __init__(self, **fields: Any) -> None:
-        super().__init__(**fields)
 
-    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+def _no_circle(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """Reject cyclic or missing dependencies, and steps that continue a step for which they do not wait."""
+    from pydantic import ValidationError
+    from pydantic_core import InitErrorDetails, PydanticCustomError
+
+    mistakes: list[InitErrorDetails] = []
+    above: dict[str, Step] = {}
+
+    def refuse(field: str, value: object, problem: str) -> None:
+        error = PydanticCustomError("sessions", "{problem}", {"problem": problem})
+        mistakes.append(InitErrorDetails(type=error, loc=(len(above), field), input=value))
+
+    for step in steps:
+        listed = ", ".join(above) or "none"
+        if not set(step.after) <= set(above):
+            refuse("after", list(step.after), f"steps can wait for steps above them alone, here {listed}, so that "
+                   "they never wait in a circle")  # fmt: skip
+        elif step.continues is not None and step.continues not in step.after:
+            refuse("continues", step.continues, "what a step carries on must be in its 'after'")
+        elif step.continues is not None and above[step.continues].agents > 1:
+            refuse("continues", step.continues, "a step of several agents has no single prompt to carry on")
+        if step.name in above:
+            refuse("name", step.name, "every step needs its own name")
+        above[step.name] = step
+    if mistakes:
+        raise ValidationError.from_exception_data("steps", mistakes)
+    return steps
 
 
 class SessionSpec(Spec):
@@ -229,7 +260,7 @@ class SessionSpec(Spec):
 
     shared_tokens: Tokens = 0
     """Tokens at the start of all prompts, such as instructions and tool descriptions [tokens]."""
-    steps: Annotated[tuple[Step, ...], Field(min_length=1, strict=False)]
+    steps: Annotated[tuple[Step, ...], Field(min_length=1, strict=False), AfterValidator(_no_circle)]
     """Steps in order: each step comes after the steps for which it waits."""
     rest: Seconds = 0.0
     """Mean time between sessions of the same agent [s]."""
@@ -241,38 +272,6 @@ class SessionSpec(Spec):
     """
     summary_tokens: Annotated[int, Field(ge=0)] = 2000
     """Length of the summary that replaces a conversation at ``compacts_at`` [tokens]."""
-
-    def __init__(self, **fields: Any) -> None:
-        super().__init__(**fields)
-
-    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
-
-    @field_validator("steps")
-    @classmethod
-    def _no_circle(cls, steps: tuple[Step, ...]) -> tuple[Step, ...]:
-        """Reject cyclic or missing dependencies, and steps that continue a step for which they do not wait."""
-        mistakes: list[InitErrorDetails] = []
-        above: dict[str, Step] = {}
-
-        def refuse(field: str, value: object, problem: str) -> None:
-            error = PydanticCustomError("sessions", "{problem}", {"problem": problem})
-            mistakes.append(InitErrorDetails(type=error, loc=(len(above), field), input=value))
-
-        for step in steps:
-            listed = ", ".join(above) or "none"
-            if not set(step.after) <= set(above):
-                refuse("after", list(step.after), f"steps can wait for steps above them alone, here {listed}, so that "
-                       "they never wait in a circle")  # fmt: skip
-            elif step.continues is not None and step.continues not in step.after:
-                refuse("continues", step.continues, "what a step carries on must be in its 'after'")
-            elif step.continues is not None and above[step.continues].agents > 1:
-                refuse("continues", step.continues, "a step of several agents has no single prompt to carry on")
-            if step.name in above:
-                refuse("name", step.name, "every step needs its own name")
-            above[step.name] = step
-        if mistakes:
-            raise ValidationError.from_exception_data("steps", mistakes)
-        return steps
 
     @property
     def longest_context(self) -> float:
@@ -295,6 +294,11 @@ def _named(kind: str, lengths: Sequence[object]) -> dict[str, Any]:
     if len(lengths) > 2:
         raise InputError(f"{kind} takes isl and osl by position, got {len(lengths)} values; name the others")
     return dict(zip(("isl", "osl"), lengths, strict=False))
+
+
+def _are_tokens(values: Iterable[object]) -> bool:
+    """Return True if all values are numbers of tokens or None."""
+    return all(value is None or (type(value) in (int, float) and 0 <= value < math.inf) for value in values)  # type: ignore[operator]
 
 
 class Traffic(Spec):
@@ -324,7 +328,16 @@ class Traffic(Spec):
     def __init__(self, *lengths: float, **fields: Any) -> None:
         super().__init__(**_named("Traffic", lengths), **fields)
 
-    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+    @classmethod
+    def build(cls, data: Mapping[str, object], *, origin: str) -> Self:
+        """Validate plain data; valid numbers need no import of pydantic."""
+        positive = 0 not in (data.get("osl"), data.get("max_tokens_per_second"))
+        if data.keys() <= cls.fields.keys() and _are_tokens(data.values()) and positive:
+            made = cls.model_construct(**data)
+            with suppress(ValueError):
+                made._check_fields()
+                return made
+        return super().build(data, origin=origin)
 
     def _check_fields(self) -> None:
         check_lengths(self.context, self.contexts, self.isl, self.osl)
@@ -538,7 +551,24 @@ class Requests(Spec):
     def __init__(self, *lengths: float | str | Length, **fields: Any) -> None:
         super().__init__(**_named("Requests", lengths), **fields)
 
-    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+    @classmethod
+    def build(cls, data: Mapping[str, object], *, origin: str) -> Self:
+        """Validate plain data; valid numbers need no import of pydantic."""
+        return cls._of_numbers(dict(data)) or super().build(data, origin=origin)
+
+    @classmethod
+    def _of_numbers(cls, data: dict[str, Any]) -> Self | None:
+        """Requests with valid lengths and cached tokens; None for all other data."""
+        data = cls._prepared(data)
+        if data.keys() - {"isl", "osl", "cached", "shared_prefix"}:
+            return None
+        if not _are_tokens((data.get("cached", 0), data.get("shared_prefix", 0))):
+            return None
+        with suppress(InputError, KeyError, ValueError):
+            made = cls.model_construct(**data | {name: Length.parse(data[name]) for name in ("isl", "osl")})
+            made._check_fields()
+            return made
+        return None
 
     @classmethod
     def of(cls, traffic: Traffic | Requests) -> Requests:
@@ -559,9 +589,8 @@ class Requests(Spec):
             raise InputError("max_tokens_per_second is a demand for decode steps alone (decode_frontier); leave it out")
         return cls.build({"isl": traffic.isl, "osl": traffic.osl}, origin="traffic")
 
-    @model_validator(mode="before")
     @classmethod
-    def _shared_tokens_are_cached(cls, values: object) -> object:
+    def _prepared(cls, values: Any) -> Any:
         """Include the shared prefix in the cached tokens."""
         if not isinstance(values, dict):
             return values

@@ -78,13 +78,13 @@ def test_equal_chips_at_equal_prices_cost_the_same() -> None:
 def test_all_members_are_served_as_the_base_is() -> None:
     """The base's selected deployment sets engine, recipe and arrangement; speculation rounds have no parts."""
     market = {"model": "llama_3_8b", "hardware": "h100_sxm", "max_instance_gpus": 2}
-    front = frontier_of(Settings(**market))  # type: ignore[arg-type]
+    front = frontier_of(Settings(**market))
     assert isinstance(front, ServiceFrontier)
     cheapest = front.candidate(front.place(60.0))
     assert cheapest.speculation is not None
     answer = compare_families(_ask(common=market, axes=[LAYERS]))
     rows = {row.names: row.values for row in answer.tables[0].rows}
-    own = frontier_of(Settings(**market), (cheapest.label,))  # type: ignore[arg-type]
+    own = frontier_of(Settings(**market), (cheapest.label,))
     assert isinstance(own, ServiceFrontier)
     assert rows["32 layers",][2] == pytest.approx(LayoutCurves(own).cheapest(60).dollars)
     assert rows["24 layers",][-1] == "its tokens come in rounds"
