@@ -18,7 +18,6 @@ import numpy as np
 from inference_econ.engine import Plans, Setup
 from inference_econ.inputs import Requests
 from inference_econ.serving import STATISTICS, Service, loaded, needs_simulation, slots_of
-from inference_econ.serving.analytical_validity import requests_of_a_run
 from inference_econ.serving.services import services
 from inference_econ.serving.simulation import simulator
 
@@ -86,7 +85,7 @@ def service_of(
 def compared(service: Service, spread: str, filled: float, *, waits: bool) -> Case:
     """Compare a server at a load."""
     load = loaded(service, filled * service.most_requests_per_second)
-    count = requests_of_a_run(service, load.arrivals)
+    count = simulator.requests_of_a_run(service, load.arrivals)
     seen = simulator.rehearse(service, load.requests_per_second, count=count, seed=_SEED).summary()
     errors, close = {}, {}
     for name in QUANTITIES:

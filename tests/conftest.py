@@ -23,7 +23,6 @@ from xdist.scheduler import LoadFileScheduling
 from inference_econ.extras.agents import simulation as agents
 from inference_econ.inputs import catalog
 from inference_econ.inputs.engine_specs import EngineSpec, EngineVersion
-from inference_econ.serving import analytical_validity
 from inference_econ.serving.simulation import simulator
 from tests import shared_runs
 from tests.commands import Command, Outcome
@@ -147,16 +146,14 @@ _SHORT_RUNS = (
 @contextmanager
 def _shortened() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        for name, number in {"_REQUESTS": 600, "_PER_FLIGHT": 1, "_MOST_REQUESTS": 2_400}.items():
-            patch.setattr(analytical_validity, name, number)
-        for name, number in {"_LEAST": 1_200, "_PER_SLOT": 2, "_MOST": 8_000}.items():
+        for name, number in {"_LEAST": 1_200, "_PER_SLOT": 2, "_MOST": 4_000}.items():
             patch.setattr(simulator, name, number)
         yield
 
 
 @pytest.fixture
 def short_runs() -> Iterator[None]:
-    """Simulate a fifth of the requests."""
+    """Simulate fewer requests."""
     with _shortened():
         yield
 

@@ -40,6 +40,7 @@ from inference_econ.serving import (
     loaded,
     needs_simulation,
     seen,
+    simulate_where_needed,
     slo_met_share,
 )
 from inference_econ.serving.simulation import simulator
@@ -312,20 +313,21 @@ def sweep(
     count, points = len(requests_per_second), []
     work = f"{count:,} loads of up to {service.slots:,} requests in flight"
     _work.check(work, seconds=count * (_SECONDS + _SLOT_SECONDS * service.slots), smaller=_LOADS)
-    arrivals = arrivals_of(service.requests, arrival_scv).among(replicas)
+    whole = arrivals_of(service.requests, arrival_scv)
+    arrivals, model = whole.among(replicas), simulate_where_needed(service, whole)
     every = [loaded(service, rate / replicas, arrivals=arrivals) for rate in requests_per_second]
     unproven = [simulate is not False and needs_simulation(service, closed) for closed in every]
     number = count if simulate else sum(unproven)
-    played_each = simulator.requests_of_a_rehearsal(service)
+    played_each = simulator.requests_of_a_run(service, whole)
     work = f"{number:,} loads of {played_each:,} simulated requests each"
-    seconds, size = number * simulator.rehearsal_seconds(service), number * played_each * _BYTES
+    seconds, size = number * simulator.rehearsal_seconds(service, played_each), number * played_each * _BYTES
     _work.check(work, seconds=seconds, size=size, smaller=_LOADS)
     for index, (rate, closed) in enumerate(zip(requests_per_second, every, strict=True)):
         if progress is not None:
             progress(index / count, f"{rate:g} requests/s")
         per_replica = rate / replicas
         kept = slo_met_share(service, per_replica, **limits, arrivals=arrivals) if promised.given else None
-        played = simulator.rehearse(service, per_replica, arrivals=arrivals) if simulate or unproven[index] else None
+        played = model.trace(closed) if simulate or unproven[index] else None
         load = seen(closed, played) if unproven[index] and played is not None else closed
         if load.played and kept is not None and played is not None:
             kept = played.slo_met_share(**limits)

@@ -15,7 +15,7 @@ from inference_econ.engine import reading_groups
 from inference_econ.serving.load import Loaded, loaded
 from inference_econ.serving.services import Service
 from inference_econ.serving.simulation import simulator
-from inference_econ.serving.simulation.arrivals import POISSON, ArrivalProcess, Changing, Gamma, Recorded
+from inference_econ.serving.simulation.arrivals import POISSON, ArrivalProcess, Gamma
 from inference_econ.serving.simulation.events import Server
 from inference_econ.serving.simulation.trace import Trace
 from inference_econ.serving.statistics import of_constant
@@ -33,15 +33,8 @@ FILLED = 0.8
 _P99 = 2.33
 #: Largest share of requests that may still queue at the end of a run on a server that keeps up [1].
 _BACKLOG = 0.05
-#: Number of requests in a simulated run: minimum, addition per slot (concurrent request), and maximum [1].
-_REQUESTS, _PER_FLIGHT, _MOST_REQUESTS = 3_000, 4, 12_000
 #: Approximate number of simulated runs per query [1].
 _PLAYED = 6
-#: Largest factor on the number of simulated requests for bursty arrivals [1]. A run has fewer bursts than requests, so
-#: bursty arrivals need more requests.
-_MOST_CROWDS = 4.0
-#: Factor on the number of simulated requests if the request rate follows a curve [1].
-_OF_A_CURVE = 2.0
 
 
 def needs_simulation(service: Service, load: Loaded) -> bool:
@@ -100,7 +93,7 @@ class ServiceUnderLoad:
 
     @cached_property
     def _simulated(self) -> Server:
-        return simulator.rehearsing(self.service, round(_MOST_REQUESTS * _crowds(self.arrivals)))
+        return simulator.rehearsing(self.service, self.arrivals)
 
     def __call__(self, requests_per_second: float, replicas: int = 1) -> Loaded:
         """Predict the load of one replica at a request rate.
@@ -123,46 +116,30 @@ class ServiceUnderLoad:
         return self.played(load) if needs_simulation(self.service, load) else load
 
     def played(self, load: Loaded) -> Loaded:
-        """Return a load with simulated latencies, even if the analytical model is valid at this load.
+        """Return a load with simulated latencies, even if the analytical model is valid at this load."""
+        return seen(load, self.trace(load))
+
+    def trace(self, load: Loaded) -> Trace:
+        """Simulate a load.
 
         Raises
         ------
         TooMuchError
             If the simulation takes too long.
         """
-        count = requests_of_a_run(self.service, self.arrivals)
+        count = simulator.requests_of_a_run(self.service, self.arrivals)
         parts = simulator.parts_of_a_prompt(self.service)
         chunk = self.service.setup.assumptions.serving.prefill_chunk
         work = f"simulated requests, prompts in {parts:,.0f} steps of {chunk:g} tokens (--token-budget),"
         _work.check(work, seconds=_PLAYED * simulator.rehearsal_seconds(self.service, count), smaller="isl")
-        trace = simulator.rehearse(
+        return simulator.rehearse(
             self.service, load.requests_per_second, arrivals=load.arrivals, count=count, simulated=self._simulated
         )
-        return seen(load, trace)
 
 
 def simulate_where_needed(service: Service, arrivals: ArrivalProcess = POISSON) -> ServiceUnderLoad:
     """Return the load model of a service: analytical where validated, else simulated."""
     return ServiceUnderLoad(service, arrivals)
-
-
-def requests_of_a_run(service: Service, arrivals: ArrivalProcess) -> int:
-    """Number of requests in one simulation run [1].
-
-    The number grows with the maximum concurrency and the burstiness, but not with the request rate. Simulations at
-    different rates therefore have the same request lengths and, up to a time scale, the same arrivals. For this reason,
-    random noise cannot hide the effect of a small change of the rate.
-    """
-    if isinstance(arrivals, Recorded):
-        return len(arrivals.seconds)
-    return round(min(_REQUESTS + _PER_FLIGHT * service.slots, _MOST_REQUESTS) * _crowds(arrivals))
-
-
-def _crowds(arrivals: ArrivalProcess) -> float:
-    """Factor on the number of simulated requests for bursty arrivals; 1 for Poisson arrivals [1]."""
-    if isinstance(arrivals, Changing):
-        return _OF_A_CURVE
-    return min(max(arrivals.scv, 1.0), _MOST_CROWDS)
 
 
 def seen(load: Loaded, trace: Trace) -> Loaded:

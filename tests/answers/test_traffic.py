@@ -190,7 +190,7 @@ def test_blocks_of_a_trace_are_found_as_far_as_the_memory_has_them(tmp_path: Pat
     stream = simulator.stream_of(replay, replay.arrivals.rate, arrivals, 0, block_tokens=simulator.block_tokens(one))
     assert stream.isl.mean() == replay.isl.mean
     assert [sum(count for _, count in parts) for parts in present(stream.parts)] == (stream.isl // 16).tolist()
-    server, shares = simulator.rehearsing(one, 0), []
+    server, shares = simulator.rehearsing(one), []
     for blocks in (20_000, 500):
         few = replace(server, cache=replace(present(server.cache), blocks=blocks))
         seen = simulator.play(one, few, stream, warm_up=0.0, cool_down=0.0)

@@ -277,7 +277,7 @@ def test_goodput_against_the_simulation() -> None:
 def test_a_saturated_service_in_the_simulation() -> None:
     one = service("short")
     rate = 1.3 * one.most_requests_per_second
-    simulated, expected = rehearsing(one, 8_000), loaded(one, rate)
+    simulated, expected = rehearsing(one), loaded(one, rate)
     trace = rehearse(one, rate, count=8_000, simulated=replace(simulated, cache=None))
     # Twelve times the number of slots, so that the start and the end have little weight.
     assert trace.requests_per_second == pytest.approx(expected.completed_per_second, rel=0.03)

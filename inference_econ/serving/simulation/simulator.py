@@ -29,6 +29,7 @@ from inference_econ.serving.services import Service
 from inference_econ.serving.simulation.arrivals import (
     POISSON,
     ArrivalProcess,
+    Changing,
     Counts,
     Demand,
     LengthLaw,
@@ -54,7 +55,12 @@ _SAVED, _SAVED_PROMPTS = 8, 12
 #: Maximum number of prompt tokens per step if the token budget is unlimited [tokens].
 _NO_LIMIT = 2**17
 #: Number of requests in a simulated run: minimum, addition per slot (concurrent request), and maximum [1].
-_LEAST, _PER_SLOT, _MOST = 6_000, 10, 40_000
+_LEAST, _PER_SLOT, _MOST = 3_000, 4, 12_000
+#: Largest factor on the number of simulated requests for bursty arrivals [1]. A run has fewer bursts than requests, so
+#: bursty arrivals need more requests.
+_MOST_CROWDS = 4.0
+#: Factor on the number of simulated requests if the request rate follows a curve [1].
+_OF_A_CURVE = 2.0
 #: Most instances that are simulated together, if prompts are recorded as blocks [1].
 _MOST_TOGETHER = 4
 #: Minimum number of recorded requests in a run, unless the recording is shorter [1].
@@ -333,7 +339,7 @@ def rehearse(
     InputError
         If a rate, variation or count is out of range.
     """
-    number = requests_of_a_rehearsal(service) if count is None else count
+    number = requests_of_a_run(service, arrivals) if count is None else count
     size = block_tokens(service)
     recorded = service.requests.arrivals
     fewer = 1.0 if recorded is None or recorded.rate is None else recorded.rate / requests_per_second
@@ -426,12 +432,23 @@ def _parts(requests: Requests, prompts: list[int], every: int, block_tokens: int
     ]
 
 
-def requests_of_a_rehearsal(service: Service) -> int:
-    """Default number of requests of :func:`rehearse` [1]."""
-    recorded = service.requests.arrivals
-    if recorded is not None and recorded.gaps:
-        return len(recorded.gaps)
-    return min(_LEAST + _PER_SLOT * service.slots, _MOST)
+def requests_of_a_run(service: Service, arrivals: ArrivalProcess = POISSON) -> int:
+    """Number of requests in one simulation run [1].
+
+    The number grows with the maximum concurrency and the burstiness, but not with the request rate. Simulations at
+    different rates therefore have the same request lengths and, up to a time scale, the same arrivals. For this reason,
+    random noise cannot hide the effect of a small change of the rate.
+    """
+    if isinstance(arrivals, Recorded):
+        return len(arrivals.seconds)
+    return round(min(_LEAST + _PER_SLOT * service.slots, _MOST) * _crowds(arrivals))
+
+
+def _crowds(arrivals: ArrivalProcess) -> float:
+    """Factor on the number of simulated requests for bursty arrivals; 1 for Poisson arrivals [1]."""
+    if isinstance(arrivals, Changing):
+        return _OF_A_CURVE
+    return min(max(arrivals.scv, 1.0), _MOST_CROWDS)
 
 
 def parts_of_a_prompt(service: Service) -> float:
@@ -445,16 +462,14 @@ def rehearsal_seconds(service: Service, count: int | None = None) -> float:
 
     The estimate depends on the number of requests, prompt chunks, cache blocks and groups.
     """
-    number = requests_of_a_rehearsal(service) if count is None else count
+    number = requests_of_a_run(service) if count is None else count
     lone = _BLOCKS_SECONDS if service.requests.blocks else _REQUEST_SECONDS
     return number * (lone + _PART_SECONDS * parts_of_a_prompt(service) + _GROUP_SECONDS * _groups(service))
 
 
-def rehearsing(service: Service, count: int) -> Server:
-    """Build the server that :func:`rehearse` simulates with ``count`` requests.
-
-    The server can be used at any request rate.
-    """
+def rehearsing(service: Service, arrivals: ArrivalProcess = POISSON) -> Server:
+    """Build the server that :func:`rehearse` simulates. The server can be used at any request rate."""
+    count = round(_MOST * _crowds(arrivals))
     arrivals = arrivals_of(service.requests, 1.0)
     return _server_of(service, stream_of(service.requests, 1.0, arrivals, count, block_tokens=block_tokens(service)))
 
