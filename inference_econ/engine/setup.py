@@ -411,6 +411,15 @@ class Setup(Served):
         return (None if self._engine_facts is None else self._engine_facts.dealing) or "least_busy"
 
     @property
+    def captured_tokens(self) -> float:
+        """Tokens of the largest prefill step that runs as piecewise graphs: of the assumptions, else of the engine."""
+        assumed = self.assumptions
+        if not assumed.host.cuda_graphs or assumed.host.captured_tokens is not None:
+            return (assumed.host.captured_tokens or 0.0) * assumed.host.cuda_graphs
+        graphs = self._engine_facts and self._engine_facts.prompt_graphs
+        return graphs.tokens(assumed.serving.prefill_chunk, latent=self.model.has_latents) if graphs else 0.0
+
+    @property
     def _engine_facts(self) -> EngineFacts | None:
         """Catalog entry of the setup's single engine, or of the engine in the assumptions; None if neither is set."""
         if len(self.engines) == 1:

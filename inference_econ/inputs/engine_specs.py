@@ -632,13 +632,14 @@ def divided(
 def with_engine(
     assumptions: Assumptions, facts: EngineFacts, hardware: HardwareSpec, fixed: Collection[str] = ()
 ) -> Assumptions:
-    """Assumptions with the memory settings of a server that is started without options.
+    """Assumptions with the settings of a server that is started without options.
 
-    The default step size, concurrency and memory share of the engine are used (:func:`divided`). Fields in ``fixed``
-    are not changed. If the engine's defaults are unknown, no field is changed.
+    The default step size, concurrency and memory share of the engine are used (:func:`divided`), and its captured
+    prefill steps. Fields in ``fixed`` are not changed. If the engine's defaults are unknown, its memory is not changed.
     """
+    settings: dict[str, Any] = {"host.captured_tokens": None} if assumptions.host.captured_tokens else {}
     usual = facts.defaults_on(hardware.hbm_bytes)
-    if usual is None:
-        return assumptions
-    capacity = divided(facts, hardware, step_tokens=usual.step_tokens, slots=usual.slots, share=usual.memory_fraction)
-    return assumptions.changed({name: value for name, value in capacity.items() if name not in fixed})
+    if usual is not None:
+        step, slots, share = usual.step_tokens, usual.slots, usual.memory_fraction
+        settings |= divided(facts, hardware, step_tokens=step, slots=slots, share=share)
+    return assumptions.changed({name: value for name, value in settings.items() if name not in fixed})

@@ -64,7 +64,7 @@ def captured_ends(setup: Setup, longest: float) -> list[float]:
 
     The prefill time jumps between these two lengths. The list is empty if no prompt exceeds the largest CUDA graph.
     """
-    captured = setup.assumptions.host.captured_tokens if setup.assumptions.host.cuda_graphs else 0.0
+    captured = setup.captured_tokens
     return [captured, captured + 1.0] if 1.0 <= captured < longest - 1.0 else []
 
 

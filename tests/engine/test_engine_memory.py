@@ -150,10 +150,11 @@ def test_what_is_asked_for_stays() -> None:
     assert setup.assumptions.capacity.reserved_bytes > 0
 
 
-def test_engines_whose_memory_nobody_looked_at_change_nothing() -> None:
+def test_engines_whose_memory_nobody_looked_at_change_no_memory() -> None:
     assumed, chip = catalog.assumptions("deployable"), catalog.hardware("h100_sxm")
     facts = catalog.engine("trtllm").at()
-    assert with_engine(assumed, facts, chip) == assumed
+    assert with_engine(assumed, facts, chip) == assumed.changed({"host.captured_tokens": None})
+    assert with_engine(assumed, facts, chip, ("host.captured_tokens",)) == assumed
     assert divided(facts, chip, step_tokens=8192, slots=1, share=0.9) == {}
 
 
@@ -181,3 +182,23 @@ def test_logged_caches_within_a_tenth() -> None:
     assert len(HELD_OUT - FURTHER) == 4
     near = [point.subject for point in points if point.id not in FURTHER]
     assert len({(text.partition(",")[0], text.split(" x ")[1].partition(",")[0]) for text in near}) >= 20
+
+
+@pytest.mark.parametrize(
+    ("model", "engine", "captured"),
+    [
+        ("llama_3_8b", "vllm", 512.0),
+        ("llama_3_8b", "sglang@0.5.10", 8192.0),
+        ("deepseek_v3", "sglang@0.5.10", 2048.0),
+        ("deepseek_v3", "sglang@0.5.9", 0.0),
+        ("llama_3_8b", "trtllm", 0.0),
+    ],
+)
+def test_prefill_steps_are_captured_as_the_engine_does(model: str, engine: str, captured: float) -> None:
+    assert Setup.of(model, "h200_sxm", engine=engine).captured_tokens == captured
+
+
+def test_captured_prefill_steps_can_be_set() -> None:
+    setup = Setup.of("llama_3_8b", "h200_sxm", engine="trtllm", changes=["assumptions.host.captured_tokens=256"])
+    assert setup.captured_tokens == 256.0
+    assert Setup.of("llama_3_8b", "h200_sxm", assumptions="deployable").captured_tokens == 512.0

@@ -110,9 +110,9 @@ class HostAssumptions(Spec):
     cached_token_overhead: Seconds = 0.0
     """CPU time per cached token of a prompt [s]. Engines receive, tokenize and look up the full text of a prompt. For
     uncached tokens, the fitted prefill time includes this time."""
-    captured_tokens: NonNegative = 0.0
-    """Tokens of the largest prefill step that runs as piecewise graphs [tokens]. In a step with graphs, the host
-    launches only the attention kernels between the graphs."""
+    captured_tokens: NonNegative | None = 0.0
+    """Tokens of the largest prefill step that runs as piecewise graphs [tokens]; None for the default of the engine. In
+    a step with graphs, the host launches only the attention kernels between the graphs."""
     steps_ahead: Steps = 0
     """Number of steps that the host prepares in advance. A new prompt waits for these steps [1]."""
     warm_up: Seconds = 0.0
