@@ -301,17 +301,18 @@ def generation_remarks(setups: Iterable[Setup]) -> list[str]:
 
 
 def unused_drafts(subjects: Iterable[Instances]) -> list[str]:
-    """Sentences on models with unused multi-token-prediction layers, because no recipe covers these models."""
-    names = {}
-    for setup in (instances.setup for instances in subjects if not instances.speculates):
+    """Sentences on models with unused multi-token-prediction layers, because no recipe covers these models on a GPU."""
+    setups = [instances.setup for instances in subjects if not instances.speculates]
+    uncovered: dict[str, dict[str, None]] = {}
+    for setup in setups:
         model, hardware, precision = setup.model, setup.hardware, setup.precision
-        if model.mtp_layers and model.name not in names and has_recipes(setup):
+        if model.mtp_layers and has_recipes(setup):
             tried = (practices_in(engine.name, model, hardware, precision) for engine in setup.engines)
-            names[model.name] = any(practice.source for practices in tried for practice in practices)
+            if not any(practice.source for practices in tried for practice in practices):
+                uncovered.setdefault(model.name, {})[hardware.name] = None
     return [
-        f"No recipe covers {name}. Add --mtp to use its multi-token prediction."
-        for name, is_covered in names.items()
-        if not is_covered
+        f"No recipe covers {name} on {enumerated(chips)}. Add --mtp to use its multi-token prediction."
+        for name, chips in uncovered.items()
     ]
 
 

@@ -212,7 +212,7 @@ def test_decode_steps_beyond_the_context_of_the_model_are_named() -> None:
 
 def test_models_without_a_recipe_for_their_draft_layers_are_named() -> None:
     covered, other = (Setup.of(name, "h200_sxm", engine="sglang") for name in ("deepseek_v3", "glm_4_5_air"))
-    note = "No recipe covers GLM-4.5-Air. Add --mtp to use its multi-token prediction."
+    note = "No recipe covers GLM-4.5-Air on NVIDIA H200 SXM5 141GB. Add --mtp to use its multi-token prediction."
     assert unused_drafts([Instances(covered), Instances(other)]) == [note]
     assert unused_drafts([Instances(other, speculates=True)]) == []
 

@@ -235,7 +235,8 @@ def point_details(front: AnyFront) -> dict[str, list[float | str | None]]:
 def warned(fronts: Mapping[str, AnyFront]) -> list[str]:
     """Warnings on some frontiers."""
     setups = [front.setup for front in fronts.values()]
-    return [*notes.doubts(setups, _preferred(fronts)), *notes.scale_notes(setups)]
+    preferred = _preferred(fronts)
+    return [*notes.unused_drafts(preferred), *notes.doubts(setups, preferred), *notes.scale_notes(setups)]
 
 
 def assumed(fronts: Mapping[str, AnyFront]) -> list[str]:
