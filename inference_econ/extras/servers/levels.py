@@ -543,6 +543,13 @@ class OwnProfile(NamedTuple):
         }
 
 
+def with_version(row: Measurement) -> Measurement:
+    """Measurement of an engine in the catalog, with the version that predictions use if none is recorded."""
+    if row.engine_version or row.ran or row.engine not in inputs.catalog.names("engines"):
+        return row
+    return replace(row, engine_version=inputs.catalog.engine(row.engine).at().version)
+
+
 def own_profile(rows: Sequence[Measurement], *, date: str) -> OwnProfile:
     """Fit corrections to your servers, based on the profile of their engine and chip.
 
@@ -569,12 +576,10 @@ def own_profile(rows: Sequence[Measurement], *, date: str) -> OwnProfile:
             f"levels are of one engine on one generation of chips that have a profile ({names}); the rows are of {of}: "
             "name the engine with --engine, or choose rows with --where"
         )
-    shipped, today = inputs.catalog.assumptions(group.profile), inputs.catalog.engine(group.engine).at().version
-    # A measurement without an engine version gets the version that predictions use.
-    dated = [row if row.engine_version or row.ran else replace(row, engine_version=today) for row in rows]
+    shipped = inputs.catalog.assumptions(group.profile)
     assert shipped.levels is not None
     alone, known = inputs.catalog.as_fitted(group.profile), known_releases(shipped.levels)
-    seen = observed(dated, lambda _: alone, lambda _: known)
+    seen = observed(list(map(with_version, rows)), lambda _: alone, lambda _: known)
     if not seen:
         raise InputError("no row has a TPOT or a TTFT that can be predicted; see inference-econ validate")
     levels = own_levels(shipped.levels, group, seen, date=date)

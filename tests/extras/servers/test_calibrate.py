@@ -178,3 +178,15 @@ def test_one_point_of_a_load_test_is_enough(command: Command, refused: Command, 
     assert "levels are of one engine on one generation of chips" in said
     said = refused("calibrate", "result.json", *SERVER, "--engine", "vllm", "--base", "deployable").err
     assert "leave --base and --set out" in said
+
+
+def test_factors_of_runs_without_a_version_apply_to_these_runs(command: Command, tmp_path: Path) -> None:
+    head = "hf_model,hardware,framework,precision,spec_decoding,isl,osl,tp,concurrency,median_ttft_s,median_tpot_s\n"
+    line = "Qwen/Qwen3-32B,h100,vllm,fp8,none,1024,1024,2,{},0.2,{}\n"
+    (tmp_path / "runs.csv").write_text(head + line.format(8, 0.024) + line.format(16, 0.026))
+    assert command("calibrate", "runs.csv", "-o", "mine.yaml", "--levels").code == 0
+    before, after = (
+        json.loads(command("validate", "runs.csv", *options, "--format", "json").out)[0]["rows"][0]["predicted_tpot_s"]
+        for options in ((), ("--assumptions", "mine.yaml"))
+    )
+    assert before < 0.9 * after < 0.024

@@ -26,7 +26,7 @@ from inference_econ.extras.servers.accuracy import (
     was_fitted,
 )
 from inference_econ.extras.servers.fit import by_chance
-from inference_econ.extras.servers.levels import misfit_of
+from inference_econ.extras.servers.levels import misfit_of, with_version
 from inference_econ.extras.servers.measurements import MeasuredServer, Measurement, Skipped
 from inference_econ.extras.servers.prediction.predict import Prediction, predict
 from inference_econ.extras.servers.result_files import RESULT_ENDINGS
@@ -358,6 +358,14 @@ def predict_files(files: Sequence[File], assumptions: str | None = None, *, leve
     Without ``levels``, measured corrections are not applied.
     """
     served = [server for file in files for server in file.found]
+    if assumptions is not None:
+        # calibrate fits factors of own measurements for the version that predictions use.
+        served = [
+            with_version(server)
+            if isinstance(server, Measurement) and server.dataset not in measurements.SHIPPED
+            else server
+            for server in served
+        ]
     only = None if assumptions is None else _with(catalog.assumptions(assumptions), levels=levels)
 
     def under(row: Measurement) -> Assumptions:
