@@ -20,7 +20,11 @@ from inference_econ.requests import Request
 
 if TYPE_CHECKING:
     from inference_econ.extras.servers.pages import run_vs_prediction
+    from inference_econ.extras.servers.validation.servers import InputRow
     from inference_econ.report.page import Page
+
+#: Largest number of rows whose reasons a message lists [1].
+_MOST_REASONS = 3
 
 
 def _sources(arguments: Sequence[str]) -> list[str]:
@@ -81,6 +85,7 @@ def validate(
 
     files = measured.read_files(sources, _measured_server(request, engine))
     compared = tuple(measured.predict_files(files, name, levels=levels) for name in assumptions or (None,))
+    _check_compared(compared[0].rows)
     assert request.asked is not None
     words = [*request.asked.words(), "--format", "markdown"]
     command = shlex.join([*words, *(["-o", request.output] if request.output is not None else [])])
@@ -88,6 +93,14 @@ def validate(
 
 
 validate.__doc__ = _HELP
+
+
+def _check_compared(rows: Sequence[InputRow]) -> None:
+    """Raise InputError if no row has a prediction. The message has the reasons of the first rows."""
+    if all(row.skipped for row in rows):
+        reasons = [f"{row.dataset}, {row.id}: {row.skipped}" for row in rows[:_MOST_REASONS]]
+        more = f"; and {len(rows) - len(reasons)} more rows" * (len(rows) > len(reasons))
+        raise InputError(f"no row can be compared: {'; '.join(reasons) or 'the files have no rows'}{more}")
 
 
 def _measured_server(request: Request, engine: str) -> ie.MeasuredServer:

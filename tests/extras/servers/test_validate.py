@@ -99,3 +99,13 @@ def test_bad_input_is_refused(refused: Command, tmp_path: Path, arguments: Seque
     outcome = refused("validate", *arguments)
     assert message in outcome.err
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_files_without_a_row_that_can_be_compared_are_rejected(refused: Command, tmp_path: Path) -> None:
+    head = "hf_model,hardware,framework,precision,spec_decoding,isl,osl,tp,concurrency,median_ttft_s,median_tpot_s\n"
+    (tmp_path / "bad.csv").write_text(head + 4 * "Qwen/Qwen3-32B,h100,vllm,fp8,none,1024,1024,3,8,0.2,0.024\n")
+    said = refused("validate", "bad.csv").err
+    assert (
+        "no row can be compared: bad, row 1: 64 query heads do not split over the attention ranks (tp=3, dp=1" in said
+    )
+    assert "; and 1 more rows" in said

@@ -227,7 +227,9 @@ def workers(
     possible = tuple(cut for cut, reasons in problems.items() if not reasons)
     if not possible:
         problem = problems[assumptions.layout.tensor_layouts[-1]][0]
-        raise InputError(f"{problem.text} (tp={pool.tp}, dp={pool.dp}, pp={pool.pp}, ep={pool.ep})")
+        degrees = {name: getattr(pool, name) for name in ("tp", "dp", "pp", "ep")}
+        given = (f"{name}={degree}" for name, degree in degrees.items() if degree is not None)
+        raise InputError(f"{problem.text} ({', '.join(given)})")
     setup = _setup(row, requests, _cut(assumptions, possible)).for_role(apart=apart)
     speculation = speculation_of(row)
     weights, per_request, available = _memory(row, setup, plans, speculation)
