@@ -176,6 +176,12 @@ class SetupLevels:
         return tuple(level for level in self.shared if self.speculates or not level.speculates)
 
     @property
+    def with_speculation(self) -> bool:
+        """True if the corrections come from measurements that include servers with speculative decoding."""
+        ways = (way for version in self.versions for way in version.ways)
+        return any(level.speculates for level in (*self.shared, *ways))
+
+    @property
     def _beside(self) -> tuple[float, float]:
         """Product of the shared corrections for decode steps and for prefill steps, as ln of the factors [1]."""
         return sum(level.decode for level in self.counted), sum(level.prefill for level in self.counted)

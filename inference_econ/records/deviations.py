@@ -36,14 +36,20 @@ def outside_of(instances: Instances) -> tuple[list[str], list[str]]:
     if calibration is None:
         return [], []
     always = outside(instances.subject, assumptions)
-    if instances.speculates:
-        always.append("no server with speculative decoding was measured")
+    if instances.speculates and not _corrected_for_speculation(instances):
+        always.append("the constants were fitted to servers without speculative decoding")
     layouts = unlike_layouts(instances.layouts, instances.subject, calibration)
     of_extremes = [outside(subject, assumptions) for subject in (*extremes(instances, calibration), *layouts)]
     sometimes = sorted({reason for reasons in of_extremes for reason in reasons if reason not in always})
     if len(instances.accelerators) == 1:
         return [*always, *sometimes], []
     return always, sometimes
+
+
+def _corrected_for_speculation(instances: Instances) -> bool:
+    """Return True if corrections of this model and GPU apply, and include servers with speculative decoding."""
+    levels = instances.setup.levels
+    return levels is not None and levels.with_speculation and instances.subject.corrected
 
 
 def calibration_record(instances: Instances, quantities: Sequence[Quantity] = ("tpot",)) -> dict[str, object] | None:

@@ -195,7 +195,7 @@ def measurement_warnings(instances: Instances) -> list[str]:
         engine = instances.setup.levels.engine
         ways = " with speculation" if instances.speculates else ""
         factors = f"decode {math.exp(level.decode):.3g}x, prefill {math.exp(level.prefill):.3g}x"
-        text = f"Predicted step times include correction factors from {level.rows} runs of {engine}{ways}: {factors}."
+        text = f"Predicted step times{ways} include correction factors from {level.rows} runs of {engine}: {factors}."
         return [text] if abs(level.decode) >= _BIAS else []
     setup, base = instances.setup, instances.setup.assumptions.extends
     levels = inputs.catalog.assumptions(base).levels if base in inputs.catalog.names("assumptions") else None

@@ -14,7 +14,7 @@ import pytest
 import inference_econ as ie
 from inference_econ.engine import Instances, Setup, bounds
 from inference_econ.inputs import LEVELS, Calibration, ErrorSpread, Quantity, catalog
-from inference_econ.records.deviations import calibration_record
+from inference_econ.records.deviations import calibration_record, outside_of
 from inference_econ.report import service
 from inference_econ.report.notes import extrapolations, interval_note, misfits, setup_warnings, unused_drafts, warnings
 from inference_econ.report.questions.assess import findings
@@ -77,6 +77,20 @@ def test_levels_that_all_models_have_are_told() -> None:
         r"measurements: decode \S+x, prefill \S+x\. These factors come from runs of sglang with other", said
     )
     assert said.partition(", prefill")[0] != speculating.partition(", prefill")[0]
+
+
+def test_corrections_measured_with_speculation_are_inside_the_calibration_data() -> None:
+    """Corrections of SGLang include servers with speculation, and corrections of vLLM do not."""
+    unlike = "the constants were fitted to servers without speculative decoding"
+    for engine, model, is_unlike in (
+        ("sglang", "deepseek_v3", False),
+        ("vllm", "deepseek_v3", True),
+        ("sglang", "qwen3_32b", True),
+    ):
+        instances = Instances(Setup.of(model, "h200_sxm", engine=engine), speculates=True)
+        assert (unlike in outside_of(instances)[0]) is is_unlike
+    (said,) = warnings([Instances(Setup.of("deepseek_v3", "h200_sxm", engine="sglang"), speculates=True)])
+    assert said.startswith("Predicted step times with speculation include correction factors from 71 runs of sglang: ")
 
 
 def test_changed_assumptions_are_no_longer_fitted() -> None:
