@@ -494,7 +494,11 @@ def estimate(
     candidates = [candidate for candidate in as_candidates(candidates) if candidate.pools is None]
     if not candidates:
         raise InputError("an estimate is of aggregated layouts: market(setup, requests, arrangement='aggregated')")
-    most = max(float(candidate.services.states.concurrency[:, -1].max()) for candidate in candidates)
+    most, slots = max(
+        pair
+        for services in (candidate.services for candidate in candidates)
+        for pair in zip(services.states.concurrency[:, -1].tolist(), services.slots.tolist(), strict=True)
+    )
     wanted = max(concurrency) / replicas if concurrency else min(float(USUAL_CONCURRENCY[-1]), most)
     best: tuple[float, float, Candidate, int] | None = None
     for candidate in candidates:
@@ -506,9 +510,11 @@ def estimate(
                 if best is None or (chips, -rate) < best[:2]:
                     best = chips, -rate, candidate, index
     if best is None:
+        empty = f", because preemptions leave some of its {slots:,.0f} slots empty" if slots > most else ""
         raise NothingFitsError(
-            f"{max(concurrency):,} concurrent requests do not fit {replicas:,} x the largest replica, which holds "
-            f"{most:,.0f} at most; give --replicas {math.ceil(max(concurrency) / most)} or fewer requests"
+            f"{max(concurrency):,} concurrent requests do not fit {replicas:,} x the largest replica, which runs at "
+            f"most {math.floor(most):,} on average{empty}; give --replicas {math.ceil(max(concurrency) / most)} or "
+            "fewer requests"
         )
     _, _, candidate, index = best
     flight = candidate.services.states.concurrency[index]

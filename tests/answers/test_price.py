@@ -15,6 +15,7 @@ from inference_econ.answers.deployments.serving_options import Candidate, market
 from inference_econ.answers.load import estimate, estimate_rate
 from inference_econ.answers.price import KINDS, busy_seconds, price, sheet
 from inference_econ.answers.slo import FILLED, Targets
+from inference_econ.engine import Pins, Space
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.extras.fleets.hour_cost import hour_cost
 from inference_econ.formulas.money import Power, accelerator_hour_cost
@@ -236,6 +237,15 @@ def test_replicas_share_the_requests(candidates: tuple[Candidate, ...]) -> None:
     assert two["tpot_seconds"] == pytest.approx(one["tpot_seconds"])
     assert two["requests_per_second"] == pytest.approx(2 * one["requests_per_second"])
     assert two["dollars_per_million_output_tokens"] == pytest.approx(one["dollars_per_million_output_tokens"])
+
+
+def test_the_most_requests_that_run_are_rounded_down() -> None:
+    """98.8 requests run on average in 100 slots, so the message does not name 99."""
+    setup = ie.Setup.of("gpt-oss-120b", "h100_sxm", engine="vllm")
+    one = market(setup, Requests(2000, 500), Space(Pins(tp=1, dp=1)), arrangement="aggregated")
+    with pytest.raises(NothingFitsError, match=r"most 98 on average, because .* 100 slots empty; give --replicas 2"):
+        estimate(one, [99])
+    assert estimate(one, [98]).records()[0]["concurrency"] == 98
 
 
 def test_more_requests_than_fit_are_refused_with_the_replicas_that_hold_them(candidates: tuple[Candidate, ...]) -> None:

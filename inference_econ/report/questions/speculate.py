@@ -42,6 +42,9 @@ class SpeculationPage(AnswerPage[Speculated]):
         beside, alone = speculated.speculating.slots, speculated.plain.slots
         if beside < alone:
             why.append(f"Drafting needs memory, so {beside} requests fit with speculation and {alone} without.")
+        running = int(speculated.speculating.states.concurrency[-1])
+        if running < beside:
+            notes.append(f"Preemptions leave some of the {beside:,} slots empty: {running:,} requests run on average.")
         without, full = speculated.full_dollars()
         why.append(
             f"At maximum concurrency, a million output tokens cost ${dollars(without)} without speculation and "
