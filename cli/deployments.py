@@ -238,8 +238,8 @@ def speculate(request: Request) -> Shown:
 
     The table lists numbers of concurrent requests, and the command reports where speculation stops paying off. By
     default, each batch uses its best draft length, so the speedup is an upper bound for engines. With --draft-length,
-    every speculation round has the same length, and the speedup may be below 1. MODEL and HARDWARE are names or paths
-    of YAML files.
+    every speculation round has the same length. The speedup may be below 1, because a draft model also prefills each
+    prompt. MODEL and HARDWARE are names or paths of YAML files.
     """
     speculation = subject.speculation(request)
     if speculation is None:

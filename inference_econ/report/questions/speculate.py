@@ -8,8 +8,9 @@ import numpy as np
 
 from inference_econ.answers.deployments.deployment import layout_of
 from inference_econ.answers.speculate import Speculated, chosen_speculation
+from inference_econ.engine import Setup
 from inference_econ.records.deviations import SEEN
-from inference_econ.records.texts import dollars, layout_label
+from inference_econ.records.texts import assumptions_label, dollars, layout_label
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries
 from inference_econ.report.fields import view
@@ -53,7 +54,7 @@ class SpeculationPage(AnswerPage[Speculated]):
         proposal_ms = 1e3 * float(speculated.draft_seconds[0])
         if 0.0 < proposal_ms < np.inf:
             why.append(f"At concurrency 1, drafting a token takes {proposal_ms:.3g} ms.")
-        drafted = "'drafted': best number of draft tokens; at 0, decoding without speculation is fastest"
+        drafted = "'drafted': best number of draft tokens; at 0, steps without draft tokens are fastest"
         if speculation.shortest == speculation.longest:
             drafted = "All steps draft the same number of tokens, as engines do"
         why.append(
@@ -61,7 +62,8 @@ class SpeculationPage(AnswerPage[Speculated]):
             f"concurrency. {drafted}. TPOT includes the prefill of other requests by both models."
         )
         why.append(
-            f"'$/M': total cost, including input, divided by the output tokens. Assumptions: {setup.assumptions.name}."
+            "'$/M': total cost, including input, divided by the output tokens. Assumptions: "
+            f"{assumptions_label([setup])}.{_shared_constants(setup)}"
         )
         table = view(
             title(speculated),
@@ -84,11 +86,19 @@ def title(speculated: Speculated) -> str:
     """Heading in one line: quantity, model, layout and lengths."""
     setup, requests = speculated.plain.setup, speculated.plain.requests
     return heading(
-        f"Speculation on {speculated.plain.accelerators} GPUs, {layout_label(layout_of(speculated.plain))}",
+        f"Speculation on {speculated.plain.accelerators} GPUs, {layout_label(layout_of(speculated.plain))} "
+        f"({assumptions_label([setup])})",
         [setup],
         [lengths_label(requests)],
         speculations=[chosen_speculation(speculated)],
     )
+
+
+def _shared_constants(setup: Setup) -> str:
+    """Sentence on constants that several engines share; empty if the result has one engine."""
+    if len(setup.engines) <= 1:
+        return ""
+    return " All engines share these constants. Select the constants of one engine with --engine, as 'frontier' does."
 
 
 def _loss(speculated: Speculated) -> str:
@@ -97,7 +107,9 @@ def _loss(speculated: Speculated) -> str:
     if speculated.speedup[worst] >= 1.0 - 1e-6:
         return ""
     flight = f"{speculated.concurrency[worst]:.0f}"
-    return f" At concurrency {flight}, speculation is slower ({speculated.speedup[worst]:.2f}x)."
+    prefills = speculated.speculating.prefill_seconds > speculated.plain.prefill_seconds
+    why = ", because drafting also prefills each prompt" if prefills and not speculated.drafted[worst] else ""
+    return f" At concurrency {flight}, speculation is slower ({speculated.speedup[worst]:.2f}x){why}."
 
 
 def _verdict(speculated: Speculated) -> str:
