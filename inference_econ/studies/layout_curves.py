@@ -31,7 +31,7 @@ class CheapestLayouts(NamedTuple):
     layout: LayoutKey | None = None
     """Key of the layout."""
     concurrency: float = np.nan
-    """Number of concurrent requests of an instance [1]."""
+    """Number of concurrent requests of an instance, or of a decode instance [1]."""
 
 
 class FixedLayout(NamedTuple):

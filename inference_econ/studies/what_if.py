@@ -123,6 +123,8 @@ class WhatIf(Shown):
     """Parallelism degrees of the cheapest layout at the first speed."""
     accelerators: float
     """Number of GPUs in the instance, or prefill/decode group, with ``layout`` [1]."""
+    concurrency: tuple[float, ...]
+    """Concurrent requests of the cheapest instance, or prefill/decode group, at each speed [1]."""
     span: tuple[float, float]
     """Ends of the range in which each input is varied, relative to the current value [1]."""
     effects: tuple[Effect, ...]
@@ -166,8 +168,8 @@ class WhatIf(Shown):
             "range": list(self.span),
             "layout": dict(self.layout),
             "answers": [
-                {"tokens_per_second_per_user": speed, "dollars": best.dollars, "concurrency": best.concurrency}
-                for speed, best in zip(self.speeds, self.best, strict=True)
+                {"tokens_per_second_per_user": speed, "dollars": best.dollars, "concurrency": concurrency}
+                for speed, best, concurrency in zip(self.speeds, self.best, self.concurrency, strict=True)
             ],
             "inputs": [self._effect_record(effect) for effect in self.by_size],
             "sources": source_records(front.sources),
@@ -347,7 +349,14 @@ def what_if_of(
     assert best[0].layout is not None
     answering = best[0].layout, best[0].concurrency
     layout, chips = curves.record(*answering), curves.accelerators(*answering)
-    return WhatIf(curves.front, at, best, layout, chips, span, tuple(effects))
+    concurrency = tuple(_concurrency(curves, place) for place in best)
+    return WhatIf(curves.front, at, best, layout, chips, concurrency, span, tuple(effects))
+
+
+def _concurrency(curves: Curves, best: CheapestLayouts) -> float:
+    """Concurrent requests of an instance, or of all decode instances of a prefill/decode group [1]."""
+    assert best.layout is not None
+    return best.concurrency * float(curves.record(best.layout, best.concurrency).get("decode_instances", 1))
 
 
 def _curves(settings: Settings, practice: tuple[str, ...]) -> Curves:

@@ -98,7 +98,7 @@ def _at(answer: WhatIf) -> str:
     counted = "concurrent requests" if isinstance(answer.front, ServiceFrontier) else "sequences per batch"
     return (
         f"At {amount(answer.speeds[0])} tokens/s per user: ${dollars(best.dollars)} per million output tokens, "
-        f"{size(answer.accelerators)} GPUs, {layout_label(answer.layout)}, {best.concurrency:.3g} {counted}."
+        f"{size(answer.accelerators)} GPUs, {layout_label(answer.layout)}, {answer.concurrency[0]:.3g} {counted}."
     )
 
 
