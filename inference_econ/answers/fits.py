@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,12 +36,19 @@ class FittingInstance:
     largest_context : int
         Input plus output of the longest single request that fits [tokens].
     cached_tokens : int
-        Total KV-cache capacity in tokens, for requests with the mean context [tokens].
+        Total KV-cache capacity in tokens, for requests with the mean context in full cache blocks [tokens].
     """
 
     service: Service
     largest_context: int
     cached_tokens: int
+
+    @property
+    def slot_tokens(self) -> float:
+        """KV-cache tokens of a request in a full instance, with the output that the engine reserves [tokens]."""
+        setup = self.service.setup
+        reserved = 0.0 if setup.admission is None else setup.admission.other_answers
+        return setup.context + reserved * setup.spread / 2.0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -202,5 +210,6 @@ def _fit(service: Service) -> FittingInstance:
     largest = bisect_left(range(1, int(most) + 1), True, key=lacks)
     whole = replace(setup, spread=0.0, shared_prefix=0.0)
     needed = needed_memory(whole, alone, None)
-    cached = memory.cached_tokens(needed, alone, whole.context, setup.assumptions)
+    block = setup.assumptions.capacity.kv_block
+    cached = memory.cached_tokens(needed, alone, math.ceil(whole.context / block) * block, setup.assumptions)
     return FittingInstance(service, largest, int(np.ravel(cached)[0]))

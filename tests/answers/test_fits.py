@@ -9,6 +9,7 @@ import pytest
 import inference_econ as ie
 from inference_econ.answers.fits import fits
 from inference_econ.errors import NothingFitsError
+from inference_econ.report.questions.fits import FitsPage
 
 REQUESTS = ie.Requests(isl=2000, osl=500)
 
@@ -45,6 +46,20 @@ def test_the_longest_request_fits_and_a_longer_one_does_not() -> None:
 def test_cached_tokens_are_slots_times_their_length() -> None:
     for fit in fits(_setup("llama_3_8b"), REQUESTS).instances:
         assert fit.cached_tokens / REQUESTS.mean_context == pytest.approx(fit.service.slots, rel=0.03)
+
+
+@pytest.mark.rows
+def test_full_blocks_of_the_cache_hold_the_longest_request(
+    model: str, chip: str, gpus: int, engine: str, slot_tokens: float
+) -> None:
+    """The capacity counts full blocks, and slots have the output that the engine reserves."""
+    found = fits(ie.Setup.of(model, chip, engine=engine), REQUESTS, ie.Space(max_accelerators=gpus))
+    fit = next(fit for fit in found.instances if fit.service.accelerators == gpus)
+    assert fit.cached_tokens >= fit.largest_context
+    assert fit.slot_tokens == slot_tokens
+    assert fit.cached_tokens / slot_tokens == pytest.approx(fit.service.slots, rel=0.03)
+    (table,) = FitsPage(found).tables()
+    assert f"A request takes {slot_tokens:,.0f} ({engine}) tokens" in table.why[0]
 
 
 def test_a_chip_without_a_price_is_asked_all_the_same() -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from inference_econ.answers.deployments.deployment import layout_of
 from inference_econ.answers.fits import Fits
 from inference_econ.records.texts import assumptions_label
 from inference_econ.report.fields import view
-from inference_econ.report.headings import basis_label, heading, lengths_label
+from inference_econ.report.headings import basis_label, enumerated, heading, lengths_label
 from inference_econ.report.notes import cpu_notes, one_gpu_notes
 from inference_econ.report.page import AnswerPage, Table
 
@@ -32,9 +33,20 @@ class FitsPage(AnswerPage[Fits]):
         columns = ["accelerators", "layout", *differing, "slots", "largest_context", "cached_tokens"]
         title = heading("Instances that fit", setups, [lengths_label(answer.requests)])
         why = (
-            "'slots': number of concurrent requests of average length that fit. 'longest request': tokens of a request "
-            "that runs alone.",
+            f"'slots': number of concurrent requests of average length that fit. {_slot_tokens(answer)}",
+            "'longest request': tokens of a request that runs alone. 'KV tokens': capacity for requests of average "
+            "length. A longer request may fit if the model caches fewer bytes per token of long requests.",
             f"Assumptions: {assumptions_label(setups)}.",
             *dict.fromkeys(map(basis_label, setups)),
         )
         return (view(title, records, [*columns, "weight_bytes"], kind="fit", notes=notes, why=why),)
+
+
+def _slot_tokens(answer: Fits) -> str:
+    """Sentence on the tokens that a request takes, by engine, with the output that the engine reserves."""
+    engines: dict[str, dict[str, None]] = {}
+    for fit in answer.instances:
+        engine = layout_of(fit.service).get("engine")
+        engines.setdefault(f"{fit.slot_tokens:,.0f}", {}).update({} if engine is None else {str(engine): None})
+    listed = (f"{tokens} ({', '.join(names)})" if names else tokens for tokens, names in engines.items())
+    return f"A request takes {enumerated(listed)} tokens, including reserved output."
