@@ -228,12 +228,14 @@ def cpu_layers_advice(setup: Setup, start: str = "; one") -> str:
         return ""
     one = deployments(setup, Pins(1, 1, 1))
 
-    def fits(count: int) -> bool:
-        assumed = setup.assumptions.changed({"cpu.layers": count, "cpu.memory_bytes": None})
-        return bool(np.all(replace(setup, assumptions=assumed).memory(one).fits))
+    def split(count: int) -> Setup:
+        return replace(setup, assumptions=setup.assumptions.changed({"cpu.layers": count, "cpu.memory_bytes": None}))
 
-    fewest = bisect_left(range(1, layers), True, key=fits) + 1
-    return f"{start} GPU is enough with --cpu-layers {fewest} (llama.cpp)" if fewest < layers else ""
+    fewest = bisect_left(range(1, layers), True, key=lambda count: bool(np.all(split(count).memory(one).fits))) + 1
+    if fewest >= layers:
+        return ""
+    needed = f"{memory.cpu_weight_bytes(split(fewest)) / 1e9:.3g} GB of host memory"
+    return f"{start} GPU is enough with --cpu-layers {fewest} (llama.cpp) and {needed}"
 
 
 def _check_context(model: ModelSpec, requests: Requests) -> None:

@@ -8,8 +8,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from inference_econ import inputs
-from inference_econ.answers.layout_services import cpu_layers_advice
-from inference_econ.engine import Instances, Setup, has_recipes, lacks_engine
+from inference_econ.answers.layout_services import cpu_layers_advice, deployments
+from inference_econ.engine import Instances, Pins, Setup, has_recipes, lacks_engine, memory
 from inference_econ.inputs import BYTES_PER_ELEMENT, UNSCALED, Quantity, known_engines, lacks, practices_in
 from inference_econ.records.deviations import known_errors, outside_of
 from inference_econ.records.sources import setup_sources
@@ -398,13 +398,16 @@ def setup_warnings(setup: Setup) -> list[str]:
 
 
 def cpu_notes(setup: Setup) -> list[str]:
-    """Note on layers that the CPU computes, with the memory bandwidth that limits them."""
+    """Note on layers that the CPU computes, with the host memory and the memory bandwidth that they need."""
     cpu = setup.assumptions.cpu
     if not cpu.layers:
         return []
+    cache = setup.memory(deployments(setup, Pins(1, 1, 1))).cpu_kv_bytes.item()
     return [
-        f"The CPU computes {cpu.layers} of {setup.model.layers} layers. Host memory is assumed to deliver "
-        f"{100 * cpu.memory_efficiency:.0f} % of {cpu.memory_bandwidth / 1e9:g} GB/s (--host-bandwidth)."
+        f"The CPU computes {cpu.layers} of {setup.model.layers} layers, which need "
+        f"{memory.cpu_weight_bytes(setup) / 1e9:.3g} GB of host memory and {cache / 1e9:.2g} GB per request. Host "
+        f"memory is assumed to deliver {100 * cpu.memory_efficiency:.0f} % of {cpu.memory_bandwidth / 1e9:g} GB/s "
+        "(--host-bandwidth)."
     ]
 
 

@@ -15,6 +15,7 @@ from inference_econ.engine.operator_costs import operator_costs
 from inference_econ.engine.step import cpu_seconds
 from inference_econ.errors import InputError, NothingFitsError, SpecError
 from inference_econ.inputs import Requests, Traffic
+from inference_econ.report.notes import cpu_notes
 from inference_econ.report.questions.explain import ExplanationPage
 from inference_econ.serving.services import slots_of
 from tests.planned import plan_of
@@ -240,7 +241,10 @@ def test_measured_speeds(row: dict[str, str]) -> None:
 def test_the_fewest_layers_that_fit_one_gpu() -> None:
     requests = Requests.model_validate({"isl": 2000, "osl": 500})
     advice = cpu_layers_advice(_split(0, context=requests.longest), "One")
-    assert advice == "One GPU is enough with --cpu-layers 42 (llama.cpp)"
+    needed = 42 * _layer_bytes(_split(42)) / 1e9
+    assert advice == f"One GPU is enough with --cpu-layers 42 (llama.cpp) and {needed:.3g} GB of host memory"
+    (note,) = cpu_notes(_split(42))
+    assert f"42 of 80 layers, which need {needed:.3g} GB of host memory and " in note
     assert fits(_split(42), requests).instances[0].service.accelerators == 1
     with pytest.raises(NothingFitsError, match=r"at most 1 are allowed .* one GPU is enough with --cpu-layers 42"):
         offer(_split(20), requests)
