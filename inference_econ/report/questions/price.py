@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
 #: Display names of the kinds of tokens.
 KIND_NAMES = {"input": "input", "cached_input": "cached input", "output": "output"}
+#: Note on a table in which full instances increase the cost of input tokens.
+_EXPENSIVE_INPUT = (
+    "Input tokens cost more when full, because prompts that share a step save less time each, or are recomputed after "
+    "preemptions."
+)
 
 
 class PricePage(AnswerPage[Sheet]):
@@ -62,6 +67,7 @@ class PricePage(AnswerPage[Sheet]):
             *([] if api is None else [break_even(sheet, api)]),
             *([] if sheet.input_price is None else [_output_price(sheet, sheet.input_price)]),
             *service.kept_with(sheet.chances(sheet.targets), sheet.targets),
+            *([_EXPENSIVE_INPUT] if sheet.marginal["input"] > sheet.average["input"] else []),
             *doubts([setup], sheet.subjects()),
             *([] if sheet.offer is None else [offer_label(sheet.offer)]),
         ]
