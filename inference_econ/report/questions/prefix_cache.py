@@ -54,7 +54,8 @@ def offload_table(offloading: Offloading) -> Table:
         f"{service.accelerators} x {service.setup.hardware.name}, {layout_label(layout_of(service))}, "
         f"{offloading.requests_per_second:.3g} requests/s per instance. A prompt has a repeated prefix of "
         f"{offloading.prefix_tokens:,.0f} tokens ({offloading.bytes_per_prefix / 1e6:,.0f} MB of KV cache) and "
-        f"{offloading.new_tokens:,.0f} new tokens."
+        f"{offloading.new_tokens:,.0f} new tokens.",
+        "The cost of computing is the GPU time in steps full of prompts. 'ms' is the longer time of a single prompt.",
     ]
     if conversation is not None and conversation.replicas > 1:
         other: Routing = "prefix_aware" if conversation.routing == "round_robin" else "round_robin"
