@@ -1,5 +1,6 @@
 """What other packages may use; see ``__init__.py``."""
 
+from . import by_name as by_name
 from . import kinds as kinds
 from . import places as places
 from . import prices as prices

@@ -169,31 +169,46 @@ def _given(command: Command, args: Sequence[Any], options: Mapping[str, Any]) ->
     for key, value in options.items():
         parameter = known.get(key)
         if parameter is None:
-            raise InputError(_lacking(command, key, known), key)
+            raise InputError(_lacking(command, key), key)
         if _is_shown(command, parameter):
             ways = "to_frame(), to_dict(), plot(PATH) and save(PATH)"
             raise InputError(f"{name}: {key} is for the command line; its result in Python has {ways}", key)
         yield parameter, value
 
 
-def _lacking(command: Command, key: str, known: Mapping[str, Parameter]) -> str:
-    """Error message for an unknown option.
-
-    The message names the most similar option, or the functions that have this similar option.
-    """
-    name, advice = command.python_name, lacking(command, f"--{key.replace('_', '-')}")
-    if advice:
+def _lacking(command: Command, key: str) -> str:
+    """Error message for an unknown option, with a hint; see :func:`option_hint`."""
+    name = command.python_name
+    if advice := lacking(command, f"--{key.replace('_', '-')}"):
         return in_python(advice)
-    having: dict[str, list[str]] = {}
+    return f"{name} has no {key}; {option_hint(command, key, 'functions') or f'help({name}) lists all'}"
+
+
+def option_hint(command: Command, key: str, others: str) -> str:
+    """Name the most similar option, or the commands that have this option; empty without a similar option.
+
+    Parameters
+    ----------
+    command : Command
+        Command that lacks the option.
+    key : str
+        Name that was given.
+    others : str
+        Noun for the commands that are listed.
+    """
+    having: dict[str, list[Command]] = {}
     for other in COMMANDS.values():
         for option in _options(other) if other.call else ():
-            having.setdefault(option, []).append(other.python_name)
+            having.setdefault(option, []).append(other)
     near = next(iter(get_close_matches(key, having, 1)), "")
-    if near in known:
-        return f"{name} has no {key}; did you mean {near}?"
-    return f"{name} has no {key}; " + (
-        f"functions that have {near}: {', '.join(having[near])}" if near else f"help({name}) lists all"
-    )
+    if not near:
+        return ""
+    # A command may name the same kind of argument differently: `chips` instead of `hardware`.
+    wanted = {it.kind.catalog for it in arguments(having[near][0]) if it.field == near and it.kind.catalog}
+    alike = [it.field for it in arguments(command) if it.kind.catalog in wanted]
+    if near in _options(command) or alike:
+        return f"did you mean {near if near in _options(command) else alike[0]}?"
+    return f"{others} that have {near}: {', '.join(it.python_name for it in having[near])}"
 
 
 def _typed(command: Command, parameter: Parameter, value: object) -> Any:

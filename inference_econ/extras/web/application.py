@@ -86,7 +86,7 @@ class _Explorer:
             sent = await requests.json_object(request, self.limits.upload_bytes)
         else:
             sent = requests.texts(request, self.questions[name])
-        fields = checked(self.models[name], sent, texts=request.method != "POST")
+        fields = checked(self.questions[name], self.models[name], sent, texts=request.method != "POST")
         answer = await self.answer(request, name, fields, form)
         named = {"Content-Disposition": f'attachment; filename="{name}.{form}"'} if form in FILES else {}
         return _response(answer, named)
@@ -99,7 +99,7 @@ class _Explorer:
         point = {key.removeprefix(_AT): value for key, value in shown.items() if key.startswith(_AT)}
         rows = [integer(row) for row in shown.getlist("row") if row in _ROWS]
         sent = page.fields(self.questions[name], state(shown.multi_items()), rows, point)
-        fields = checked(self.models[name], sent, texts=True)
+        fields = checked(self.questions[name], self.models[name], sent, texts=True)
         return _response(await self.answer(request, name, fields, "view"), {})
 
     async def answer(self, request: Request, name: str, fields: Fields, form: Form | Literal["view"]) -> Reply:

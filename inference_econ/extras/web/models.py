@@ -15,7 +15,7 @@ from inference_econ.extras.web.questions import Fields, RefusedError
 from inference_econ.extras.web.replies import MEDIA
 from inference_econ.inputs import foreign_yaml
 from inference_econ.report import schema
-from inference_econ.requests import Command, Parameter
+from inference_econ.requests import Command, Parameter, by_name
 
 #: Maximum length of an option's text [characters], and maximum number of entries of a list [1].
 LONGEST_TEXT, MOST_ENTRIES = 2_000, 40
@@ -71,11 +71,13 @@ def _brief(about: dict[str, Any]) -> dict[str, Any]:
     return {**single, **plain, **default}
 
 
-def checked(model: type[BaseModel], fields: Fields, *, texts: bool = False) -> Fields:
+def checked(question: Command, model: type[BaseModel], fields: Fields, *, texts: bool = False) -> Fields:
     """Check options against the model of a command.
 
     Parameters
     ----------
+    question : Command
+        Command with these options.
     model : type
         Result of :func:`request_model`.
     fields : mapping
@@ -96,16 +98,20 @@ def checked(model: type[BaseModel], fields: Fields, *, texts: bool = False) -> F
     try:
         request = model.model_validate(dict(fields), strict=not texts)
     except ValidationError as error:
-        raise _refused(error) from None
+        raise _refused(question, error) from None
     return request.model_dump(exclude_defaults=True)
 
 
-def _refused(error: ValidationError) -> RefusedError:
+def _refused(question: Command, error: ValidationError) -> RefusedError:
     errors = error.errors(include_url=False, include_context=False)
-    # An option with several types has an error for each type. If a text is too long, that error is reported.
-    first = min(errors, key=lambda it: (it["loc"][:1] != errors[0]["loc"][:1], it["type"] != "string_too_long"))
+    # A misspelled option is reported before the option that is therefore missing. An option with several types has an
+    # error for each type. If a text is too long, that error is reported.
+    place = min(errors, key=lambda it: it["type"] != "extra_forbidden")["loc"][:1]
+    first = min(errors, key=lambda it: (it["loc"][:1] != place, it["type"] != "string_too_long"))
     field = str(first["loc"][0]) if first["loc"] else None
     advice = {"missing": "is needed", "extra_forbidden": "is no option of this question"}.get(first["type"])
+    if first["type"] == "extra_forbidden" and (hint := by_name.option_hint(question, str(field), "questions")):
+        advice = f"{advice}; {hint}"
     value = "" if advice else f"got {str(first['input'])[:60]!r}; "
     return RefusedError(f"{field or 'request'}: {value}{advice or first['msg']}", field)
 

@@ -101,11 +101,23 @@ def _page(answer: Answer) -> Page:
 
 
 def _markdown(answer: Answer) -> str:
-    """Result as Markdown, after the command line."""
-    remarks = "".join(f"{remark}\n\n" for remark in answer.remarks)
-    page = answer.page
-    shown = f"```sh\n{answer.text}\n```\n" if page is None else f"{page.tables()[0].title}\n\n{page.markdown()}"
-    return f"`{answer.command}`\n\n{remarks}{shown}"
+    """Result as Markdown, after the command line and remarks."""
+    shown = f"```sh\n{answer.text}\n```\n" if answer.page is None else _tables(answer.page)
+    return f"`{answer.command}`\n\n{_remarks(answer)}{shown}"
+
+
+def _text(answer: Answer) -> str:
+    """Result as text: a script, or the command line with remarks and tables."""
+    return answer.text if answer.page is None else f"{answer.command}\n\n{_remarks(answer)}{_tables(answer.page)}"
+
+
+def _remarks(answer: Answer) -> str:
+    return "".join(f"{remark}\n\n" for remark in answer.remarks)
+
+
+def _tables(page: Page) -> str:
+    """Title, and tables with their notes."""
+    return f"{page.tables()[0].title}\n\n{page.markdown()}"
 
 
 def _yaml(answer: Answer) -> str:
@@ -154,7 +166,7 @@ _FORMS: Mapping[Form, Callable[[Answer], str | bytes]] = {
     "json": _json,
     "csv": lambda answer: _page(answer).csv(),
     "md": _markdown,
-    "txt": lambda answer: answer.text or f"{answer.command}\n",
+    "txt": _text,
     "yaml": _yaml,
     "html": _report,
     "svg": lambda answer: _picture(answer, ".svg"),

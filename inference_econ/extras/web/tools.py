@@ -36,11 +36,11 @@ def tools(limits: WorkerLimits | None = None) -> Server[Any]:
     limits : WorkerLimits, optional
         Limits on the work.
     """
-    asked = questions().values()
-    models = {question.slug: request_model(question) for question in asked}
+    asked = questions()
+    models = {name: request_model(question) for name, question in asked.items()}
     listed = [
         types.Tool(name=question.slug, description=question.text, input_schema=brief_schema(models[question.slug]))
-        for question in asked
+        for question in asked.values()
     ]
 
     @asynccontextmanager
@@ -56,7 +56,7 @@ def tools(limits: WorkerLimits | None = None) -> Server[Any]:
         if request.name not in models:
             return _result(f"no tool {request.name[:40]!r}; there are {', '.join(models)}", refused=True)
         try:
-            fields = checked(models[request.name], request.arguments or {})
+            fields = checked(asked[request.name], models[request.name], request.arguments or {})
             made = await context.lifespan_context.run(reply, request.name, fields, "md", _NO_TEXTS)
         except RefusedError as error:
             return _result(str(error), refused=True)

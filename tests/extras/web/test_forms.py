@@ -26,6 +26,14 @@ def test_forms(client: TestClient, form: str, media: str, begins: str) -> None:
     assert reply.headers.get("content-disposition") == (None if form in ("md", "txt") else kept)
 
 
+def test_a_text_has_the_table_and_its_notes(client: TestClient) -> None:
+    lines = client.get(f"/api/v1/frontier.txt?{ASKED}").text.splitlines()
+    assert lines[0].startswith("inference-econ frontier llama_3_8b h100_sxm")
+    assert lines[2].startswith("Services: Llama 3.1 8B on H100 SXM5 80GB")
+    assert sum(line.startswith("| ") for line in lines) > 5
+    assert any("Costs include prefill" in line for line in lines)
+
+
 @pytest.mark.parametrize(
     ("address", "series"),
     [
