@@ -28,6 +28,7 @@ from inference_econ.engine import (
 from inference_econ.engine.layouts import grids, plans
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import ModelSpec, Requests, Traffic
+from inference_econ.records.texts import formats_label
 from inference_econ.serving import Services, Steady, every_service
 from inference_econ.serving import services as services_offer
 from inference_econ.serving.services import services
@@ -197,8 +198,9 @@ def offer(
         allowed = f"at most {largest} are allowed (--max-instance-gpus allows more)"
         if tried.pins.given():
             allowed = f"{tried.pins.text} leaves no instance of that size"
+        formats = formats_label(replace(served.precision, embeddings=served.precision.weights)).removeprefix("weights ")
         raise NothingFitsError(
-            f"nothing fits: the weights of {served.model.name} ({served.precision.weights}) alone need "
+            f"nothing fits: the weights of {served.model.name} ({formats}) alone need "
             f"{math.ceil(smallest)} accelerators ({served.hardware.name}); {allowed}{cpu_layers_advice(served)}"
         )
     try:

@@ -15,7 +15,7 @@ from inference_econ.inputs import BYTES_PER_ELEMENT, catalog
 from inference_econ.inputs.workload.percentiles import MEAN
 from inference_econ.records.texts import amount, chance_percent, layout_label, prefixed
 from inference_econ.report.fields import Column
-from inference_econ.report.headings import heading, lengths_label
+from inference_econ.report.headings import enumerated, heading, lengths_label
 from inference_econ.report.page import Table
 from inference_econ.serving import Loaded, Service
 
@@ -70,6 +70,15 @@ def chances_meaning(targets: Targets, shown: Sequence[Chances]) -> list[str]:
     unknown = any(getattr(chances, name) is None for chances in shown for name in targets.given)
     mark = " ? means unknown." if unknown else ""
     return [f"'P(SLO) %': probability that a real server meets the SLO of {names}, for each SLO separately.{mark}"]
+
+
+def unknown_chances(targets: Targets, shown: Sequence[Chances]) -> list[str]:
+    """Note on latencies without an error estimate in the P(SLO met) column; empty if all probabilities are known."""
+    names = [name for name in targets.given if any(getattr(chances, name) is None for chances in shown)]
+    if not _is_predicted(targets, shown) or not names:
+        return []
+    latencies = enumerated(name.upper() for name in names)
+    return [f"P(SLO) is ? if the {latencies} error is unknown."]
 
 
 def pools_meaning(disaggregated: bool) -> list[str]:

@@ -30,6 +30,7 @@ from inference_econ.report.service import (
     power_columns,
     service_title,
     started,
+    unknown_chances,
     with_notes,
 )
 from inference_econ.serving import Gamma, Loaded, arrivals_of, needs_simulation, seen, simulate_where_needed
@@ -124,7 +125,7 @@ def load_table(curve: LoadCurve) -> Table:
             f"'SLO met %': share of requests with {limits}. 'goodput/s': requests per second that meet the SLOs."
         )
         why += chances_meaning(targets, chances)
-        notes += chances_notes(targets, chances)
+        notes += [*unknown_chances(targets, chances), *chances_notes(targets, chances)]
         if targets.confidence is not None:
             why.append(f"These two columns include a margin for {100 * targets.confidence:g}% confidence.")
     why += grounds([setup], subjects, SEEN)

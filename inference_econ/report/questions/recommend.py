@@ -61,11 +61,12 @@ class RecommendationPage(AnswerPage[recommend.Recommendation]):
             why.insert(0, f"Replicas include {', '.join(parts)}. Costs and latencies are for the requested load.")
         if self.answer.users is not None:
             why.insert(0, _users_note(self.answer.users, self.answer[0]))
-        return (service.with_notes(recommend_table(self.answer, targets), notes, why),)
+        return (service.with_notes(recommend_table(self.answer, targets, self.answer.users), notes, why),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Charts of cost against latency; the cheapest deployment is marked."""
-        title = f"What do deployments that meet the SLOs cost?\n{recommend_title(self.answer, self.answer.targets)}"
+        heading = recommend_title(self.answer, self.answer.targets, self.answer.users)
+        title = f"What do deployments that meet the SLOs cost?\n{heading}"
         title += "\nHollow marks are disaggregated." if any(choice.fleet is not None for choice in self.answer) else ""
         return {"recommend": charts.line_charts(recommend_charts(self.answer, self.answer.targets), title)}
 
@@ -91,7 +92,7 @@ def _left_out_notes(answer: recommend.Recommendation) -> list[str]:
     return [f"Left out: {', '.join(answer.left_out)}. No deployment meets the SLOs."] if answer.left_out else []
 
 
-def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
+def recommend_table(choices: Sequence[Deployment], targets: Targets, users: recommend.Users | None = None) -> Table:
     """Create the table of recommended deployments, cheapest first."""
     ttft, tpot, e2e = (f"{name}_seconds.{targets.percentile_of(name)}" for name in NAMES)
     kept = [choice.chances(targets) for choice in choices]
@@ -109,7 +110,8 @@ def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
             f"{100 * best.load.utilization:.2g}% load. Relax the SLO to need far fewer GPUs."
         )
     chance, place = recommend.first_before_second(choices)
-    after = [] if chance is None else [f"P(row 1 cheaper than row {place + 1}) {service.probability(chance)}."]
+    after = service.unknown_chances(targets, kept)
+    after += [] if chance is None else [f"P(row 1 cheaper than row {place + 1}) {service.probability(chance)}."]
     after += service.planned_notes(targets, kept)
     why = [
         "'$/M output': total cost, including input, divided by the output tokens. Assumptions: "
@@ -122,7 +124,7 @@ def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
             f"Latencies of {which} are simulated, because the analytical queueing model may be off by more than 10%."
         )
     return choices_table(
-        recommend_title(choices, targets),
+        recommend_title(choices, targets, users),
         choices,
         [shown_record(choice, targets) for choice in choices],
         columns,
@@ -211,11 +213,14 @@ def instances_label(choice: Deployment) -> str:
     return str(choice.replicas) if fleet is None else f"{fleet.prefill_instances}P{fleet.decode_instances}D"
 
 
-def recommend_title(choices: Sequence[Deployment], targets: Targets) -> str:
-    """Heading in one line: model, GPUs, request rate and SLOs."""
+def recommend_title(choices: Sequence[Deployment], targets: Targets, users: recommend.Users | None = None) -> str:
+    """Heading in one line: users that determine the request rate, model, GPUs, request rate and SLOs."""
     services, rate = [choice.service for choice in choices], choices[0].requests_per_second
     setups = [setup for choice in choices for setup in choice.setups]
-    return service.service_title("Cheapest deployments", services, setups, rate=rate, promises=targets)
+    counted = "Cheapest deployments"
+    if users is not None:
+        counted += f" for {users.number:g} users" if users.think_seconds else f" at concurrency {users.number:g}"
+    return service.service_title(counted, services, setups, rate=rate, promises=targets)
 
 
 #: Fields of a deployment that hover texts show.
@@ -301,7 +306,7 @@ class MostTrafficPage(AnswerPage[recommend.MostTraffic]):
                 *_left_out_notes(answer),
                 *service.wait_notes([choice.load for choice in answer]),
             ),
-            after=service.planned_notes(targets, kept),
+            after=[*service.unknown_chances(targets, kept), *service.planned_notes(targets, kept)],
             why=(
                 f"Each row serves the largest possible request rate for {answer.means.text}, {within}.",
                 "'tokens/s': output tokens per second. '$/M output': total cost divided by the output tokens. 'limited "
