@@ -178,8 +178,8 @@ class SetupLevels:
     @property
     def with_speculation(self) -> bool:
         """True if the corrections come from measurements that include servers with speculative decoding."""
-        ways = (way for version in self.versions for way in version.ways)
-        return any(level.speculates for level in (*self.shared, *ways))
+        ways = [way.speculates for version in self.versions for way in version.ways]
+        return any((*ways, *(level.speculates for level in self.shared)))
 
     @property
     def _beside(self) -> tuple[float, float]:

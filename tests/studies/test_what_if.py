@@ -222,7 +222,7 @@ def test_what_cannot_be_asked(settings: dict[str, Any], message: str) -> None:
 
 def test_the_concurrency_of_a_group_is_that_of_the_frontier() -> None:
     """The two decode instances of the group have one concurrency in both commands."""
-    point = frontier_of(Settings(model="llama_3_70b", hardware="h100_sxm", weights="fp8")).preferred()
+    point = _front(Settings(model="llama_3_70b", hardware="h100_sxm", weights="fp8")).preferred()
     answer = what_if("llama_3_70b", "h100_sxm", inputs=["price"], weights="fp8")
     assert answer.layout["decode_instances"] == 2
     assert answer.concurrency == pytest.approx([point.concurrency], rel=1e-3)
