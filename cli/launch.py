@@ -9,6 +9,7 @@ from typing import Literal
 import inference_econ as ie
 from inference_econ import answers, report
 from inference_econ.errors import InputError
+from inference_econ.inputs import catalog
 from inference_econ.records import saved
 from inference_econ.records.files import check_ending
 from inference_econ.records.plain import json_text
@@ -51,7 +52,7 @@ def launch(
     if request.output is not None:
         endings = _SCRIPT if form == "command" else _MANIFEST
         check_ending(request.output, f"the name of what --as {form} writes", endings)
-    saved = _saved(request, answer, to)
+    saved = _saved(request, answer, to, model_id)
     chosen = report.deployment_reader.chosen(saved, request.number)
     engines, which = str(chosen.practice["engine"] or ""), f"choice {request.number or 1}"
     to = to or plan.usual_engine(engines)
@@ -68,6 +69,8 @@ def launch(
             "--draft MODEL",
             option="draft_model_id",
         )
+    if model_id is None:
+        _check_identified(str(saved.options["model"]))
     served = plan.weights(parts[0].service, model_id, draft_model_id)
     made = plan.instances(runner, parts, served, longest)
     if chosen.scaling is not None:
@@ -96,7 +99,26 @@ def _pick(saved: ie.SavedAnswer, number: int | None) -> str:
     return f"{which} of 'recommend' among {layouts} layouts; select another with --tp, --pp, --dp, --ep or --choice"
 
 
-def _saved(request: Request, answer: str, to: str | None) -> ie.SavedAnswer:
+def _check_identified(model: str) -> None:
+    """Reject a model name that does not identify the weights to serve.
+
+    Such a name selects the sizes of a catalog entry, whose checkpoint may have other weights.
+
+    Raises
+    ------
+    InputError
+        If the name is neither a name of the catalog entry nor the Hugging Face id of a checkpoint.
+    """
+    called = catalog.meaning("models", model)
+    if called.base and catalog.model(model).huggingface_id is None:
+        raise InputError(
+            f"{called.remark}; the name does not identify weights. Give the Hugging Face id (ORGANIZATION/NAME) in "
+            "place of the name, or add --model-id ORGANIZATION/NAME",
+            option="model_id",
+        )
+
+
+def _saved(request: Request, answer: str, to: str | None, model_id: str | None) -> ie.SavedAnswer:
     """Result from a file, or computed from the options.
 
     Raises
@@ -115,6 +137,8 @@ def _saved(request: Request, answer: str, to: str | None) -> ie.SavedAnswer:
             "inference-econ launch llama_3_70b h100_sxm",
             option="hardware",
         )
+    if model_id is None:
+        _check_identified(answer)
     return _recommended(report.deployment_reader.of_model(request, answer), to)
 
 

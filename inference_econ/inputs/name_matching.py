@@ -158,6 +158,8 @@ class _Entry(NamedTuple):
     title: str
     repository: str
     """Hugging Face id; empty if the entry has no id."""
+    checkpoint: str
+    """Hugging Face id of the checkpoint in the format of the entry; empty if the entry lists none."""
     format: str
     """Number format of most of the published weights; empty for chips."""
 
@@ -187,8 +189,8 @@ def meant(kind: Kind, text: str) -> Meaning | None:
     Examples
     --------
     >>> texts = (("models", "qwen/qwen3-32b"), ("models", "llama-3.3-70b"), ("hardware", "h100"))
-    >>> [meant(kind, text).name for kind, text in texts]
-    ['qwen3_32b', 'llama_3_70b', 'h100_sxm']
+    >>> [meant(kind, text)[::2] for kind, text in texts]
+    [('qwen3_32b', ''), ('llama-3.3-70b', 'llama_3_70b'), ('h100_sxm', '')]
     >>> meant("models", "Qwen/Qwen3-32B-FP8")[2:]
     ('qwen3_32b', 'fp8')
     """
@@ -295,21 +297,21 @@ def _entries(kind: Kind) -> dict[str, _Entry]:
     from inference_econ.inputs import _yaml
 
     documents = {name: _yaml.read_yaml(path).data for name, path in files(kind).items() if "/" not in name}
-    return {
-        name: _Entry(
-            str(data.get("name")),
-            str(data.get("huggingface_id") or ""),
-            str(data.get("expert_weights") or data.get("weights") or ""),
+    entries = {}
+    for name, data in documents.items():
+        native, checkpoints = str(data.get("expert_weights") or data.get("weights") or ""), data.get("checkpoints")
+        checkpoint = checkpoints.get(native) if isinstance(checkpoints, dict) else None
+        entries[name] = _Entry(
+            str(data.get("name")), str(data.get("huggingface_id") or ""), str(checkpoint or ""), native
         )
-        for name, data in documents.items()
-    }
+    return entries
 
 
 @cache
 def _own_spellings(kind: Kind) -> dict[str, str]:
-    """Catalog names, by spelling of the name, the title and the Hugging Face id in letters and digits.
+    """Catalog names, by spelling of the name, the title and the Hugging Face ids in letters and digits.
 
-    The id is included with and without organization. For scenarios, the last part of a name is included if it is
+    The ids are included with and without organization. For scenarios, the last part of a name is included if it is
     unique.
     """
     table = {plain(name): name for name in reversed(names(kind))}
@@ -320,7 +322,8 @@ def _own_spellings(kind: Kind) -> dict[str, str]:
     if kind not in ("models", "hardware"):
         return table
     for name, entry in _entries(kind).items():
-        spelled = (entry.title, entry.repository, entry.repository.rpartition("/")[2], "".join(_words(entry.title)))
+        ids = (entry.repository, entry.checkpoint)
+        spelled = (entry.title, *ids, *(text.rpartition("/")[2] for text in ids), "".join(_words(entry.title)))
         for spelling in spelled:
             table.setdefault(plain(spelling), name)
     table.pop("", None)
@@ -337,11 +340,10 @@ def _in_format(text: str, name: str) -> Meaning | None:
     named = "/" in text and is_repository(text)
     if written in (None, native) or alike(written, native):
         # The checkpoint has the same sizes as the entry. Launch files use the name that the user wrote.
-        return Meaning(text if named else name, _remark("models", text, name), name if named else "")
+        return Meaning(text, _remark("models", text, name), name)
     checkpoint = read_measured_names().checkpoints.get(name, {}).get(written)
     if checkpoint is not None:
-        remark = _remark("models", text, checkpoint)
-        return Meaning(text, remark, checkpoint) if named else Meaning(checkpoint, remark)
+        return Meaning(text, _remark("models", text, checkpoint), checkpoint)
     dtype = read_measured_names().formats.get(name, {}).get(str(written), str(written))
     if named:
         return Meaning(text, f"{_remark('models', text, name)}, with weights in {dtype}", name, dtype)

@@ -240,7 +240,7 @@ def _model(written: str) -> str:
         except UnknownNameError:
             continue
         if meaning is not None:
-            return meaning.name
+            return meaning.name if "/" in meaning.name else meaning.base or meaning.name
     return ""
 
 

@@ -42,6 +42,14 @@ def test_what_is_not_plain_comes_with_a_remark(kind: catalog.Kind, text: str, na
 
 
 @pytest.mark.rows
+def test_the_name_of_another_checkpoint_stays_as_written(text: str, base: str, remark: str) -> None:
+    meaning, model = catalog.meaning("models", text), catalog.model(text)
+    assert (meaning.name, meaning.base, model.name) == (text, base, catalog.model(base).name)
+    assert remark in meaning.remark
+    assert model.checkpoint() is None
+
+
+@pytest.mark.rows
 def test_what_could_be_several_is_refused_with_a_list(kind: catalog.Kind, text: str, message: str) -> None:
     with pytest.raises(UnknownNameError, match=re.escape(message)):
         catalog.meaning(kind, text)
