@@ -709,10 +709,11 @@ def _format(run: InstanceRun) -> str | None:
     quantised = engine.launch.quantised_on_load
     if published.of_weights[0] in _WIDE and len(published.of_weights) == 1 and precision.weights in quantised:
         return quantised[precision.weights]
-    named = ", ".join(quantised) or "none"
+    named, example = ", ".join(quantised) or "none", " (a GGUF repository)" if engine.name == "llama_cpp" else ""
     raise InputError(
-        f"{model.name} is published in {published.weights}, and {engine.label} cannot make {precision.weights} of that "
-        f"while it loads (it makes: {named}); name weights in {precision.weights} with --model-id",
+        f"{model.name} is published in {published.weights}, and {engine.label} cannot convert it to "
+        f"{precision.weights} while it loads (it converts to: {named}); add --model-id ORGANIZATION/NAME with a "
+        f"checkpoint in {precision.weights}{example}",
         option="weights",
     )
 
