@@ -59,7 +59,7 @@ def launch(
     if to is None:
         of_what = f"is one of {engines}, which is not started here" if engines else "is of no engine"
         raise InputError(f"{which} of {saved.origin} {of_what}; name one with --to", option="to")
-    plan.check_engine(engines, to, f"{which} of {saved.origin}")
+    plan.check_engine(engines, to, f"{which} of {saved.origin}", f"'inference-econ {saved.kind}'")
     runner = plan.engine(to, version, image)
     parts = report.deployment_reader.parts(saved, chosen)
     speculation = report.deployment_reader.asked_speculation(saved, chosen)

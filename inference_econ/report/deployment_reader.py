@@ -342,7 +342,8 @@ def check_alone(request: Request, path: str, free: Collection[str]) -> None:
     if typed:
         option = "".join(typed[0])
         raise InputError(
-            f"{option} contradicts {path}, which has settled it; remove it, or run the command without the file",
+            f"{option} contradicts {path}, whose query fixes it; remove {option}, or repeat the command that wrote "
+            f"{path} with {option}",
             option=request_name(option),
         )
 

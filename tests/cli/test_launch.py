@@ -259,7 +259,9 @@ def test_pools_start_on_their_engine(command: Command, refused: Command, tmp_pat
         words = _started(text, PROGRAMS["sglang"], role)
         assert words[words.index("--disaggregation-mode") + 1] == role
     said = refused("launch", path, "--to", "vllm", "--choice", "1").warned
-    assert f"--to vllm: choice 1 of {path} is served by sglang, and predicted of it; start it with --to sglang" in said
+    assert f"--to vllm: choice 1 of {path} is predicted for sglang; start it with --to sglang, or repeat" in said
+    assert f"repeat 'inference-econ {asked[0]}' with --engine vllm" in said
+    assert "or repeat the command that wrote" in refused("launch", path, "--engine", "vllm").warned
 
 
 @pytest.mark.parametrize(

@@ -407,7 +407,7 @@ def usual_engine(engines: str) -> str | None:
     return next((name for name in ENGINES if name in engines.split(", ")), None)
 
 
-def check_engine(engines: str, to: str, what: str) -> None:
+def check_engine(engines: str, to: str, what: str, query: str = "the query") -> None:
     """Reject the launch of an engine for which nothing was predicted.
 
     Parameters
@@ -418,6 +418,8 @@ def check_engine(engines: str, to: str, what: str) -> None:
         Engine to launch.
     what : str
         Selected deployment, as text.
+    query : str
+        Command that predicted the deployment, as text.
 
     Raises
     ------
@@ -426,8 +428,8 @@ def check_engine(engines: str, to: str, what: str) -> None:
     """
     if engines and to not in engines.split(", "):
         raise InputError(
-            f"--to {to}: {what} is served by {engines}, and predicted of it; start it with --to "
-            f"{engines.partition(', ')[0]}, or use --engine {to}",
+            f"--to {to}: {what} is predicted for {engines}; start it with --to {engines.partition(', ')[0]}, or "
+            f"repeat {query} with --engine {to}",
             option="to",
         )
 

@@ -71,7 +71,7 @@ def start_script(start: Start, to: str | None = None) -> str:
     """
     first, engines = start.parts[0].service, str(layout_of(start.parts[-1].service).get("engine", ""))
     named = to or plan.usual_engine(engines) or plan.ENGINES[0]
-    plan.check_engine(engines, named, "what was chosen")
+    plan.check_engine(engines, named, "the deployment")
     instances = plan.instances(plan.engine(named), start.parts, plan.weights(first, None))
     deployment = LaunchPlan(instances, start.load, start.expected, pick=start.pick, said=start.said)
     return script(deployment, node(first.setup.hardware))

@@ -73,7 +73,7 @@ def test_the_engine_that_was_asked_for_starts_it(written: Callable[..., Document
     assert "sglang.launch_server" in written(f"{FRONTIER} --engine sglang").text
     assert "trtllm-serve" in written(f"{FRONTIER} --engine trtllm", "--to", "trtllm").text
     other = written(f"{FRONTIER} --engine vllm", "--to", "trtllm").text
-    assert "No command line: --to trtllm: what was chosen is served by vllm" in other
+    assert "No command line: --to trtllm: the deployment is predicted for vllm" in other
 
 
 def test_a_scenario_shows_its_figure(written: Callable[..., Document]) -> None:
