@@ -8,6 +8,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,6 +24,10 @@ DOCS = transcripts.ROOT / "docs"
 DOCUMENTS = [path for path in transcripts.documents() if path.is_relative_to(DOCS)]
 #: Pages that teach: their examples were run.
 TAUGHT = [DOCS / "start.md", *sorted((DOCS / "tutorials").glob("*.md")), *sorted((DOCS / "howto").glob("*.md"))]
+#: Input files that readers write. A command prints ``new_chip.yaml``, and ``my_chip.yaml`` only shows an error.
+WRITTEN_BY_READERS = [
+    path for path in sorted(transcripts.FILES.glob("*.yaml")) if path.stem not in ("my_chip", "new_chip")
+]
 #: Pages whose commands take more than two seconds, in addition to those of the tutorials. Most of their commands have
 #: golden pages.
 LONG = {
@@ -65,6 +70,14 @@ def test_every_command_has_its_prompt(document: Path) -> None:
     """A command without a prompt would never run."""
     text = document.read_text(encoding="utf-8")
     assert not re.findall(r"^    (?:inference-econ|sh|import|from) .*", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("file", WRITTEN_BY_READERS, ids=lambda file: file.name)
+def test_a_file_that_a_document_uses_is_shown_in_full(file: Path) -> None:
+    """Readers copy the file from the document."""
+    shown = textwrap.indent(file.read_text(encoding="utf-8"), "    ")
+    texts = [path.read_text(encoding="utf-8") for path in DOCUMENTS]
+    assert all(shown in text for text in texts if file.name in text)
 
 
 @pytest.mark.parametrize("document", TAUGHT, ids=_name)
