@@ -48,8 +48,8 @@ class FleetPage(AnswerPage[DayOfFleet]):
                 *(f"Left out: {reason}." for reason in answer.left_out),
             ),
             why=(
-                f"The planned fleet costs at most {100 * answer.plan.gap:.2g}% more than the cheapest fleet that could "
-                "serve this load profile.",
+                f"The planned fleet costs at most {100 * answer.plan.gap:.2g}% more than the cheapest fleet that "
+                "serves this load profile and changes its rental units only at full hours.",
                 f"{RENTAL_UNITS} 'rental units': their smallest and largest number in any hour.",
                 *lot_prices(answer.lots),
                 f"Assumptions: {assumptions_label(self.setups())}.",
@@ -69,7 +69,8 @@ class FleetPage(AnswerPage[DayOfFleet]):
             "autoscaled_slo_met_share",
         )  # fmt: skip
         least = ("planned_dollars", "autoscaled_dollars")
-        return mixture, runs, view("The day by hour", answer.records(), columns, least=least)
+        by_hour = "The day by hour" if len(answer.rates) == _DAY else "The hours"
+        return mixture, runs, view(by_hour, answer.records(), columns, least=least)
 
     def _title(self) -> str:
         services = [lot.service for lot in self.answer.lots]
@@ -88,10 +89,14 @@ class FleetPage(AnswerPage[DayOfFleet]):
         """Sentence on the savings of a perfect forecast, and on the cost of a constant fleet."""
         days = {run: float(day.dollars.sum()) for run, day in self.answer.runs.items()}
         share = 100.0 * self.answer.saved_by_knowing
-        worth = f"saves {share:.1f}%" if share >= 0 else f"costs {-share:.1f}% more and meets the SLOs more often"
+        worth, better = f"a perfect forecast saves {share:.1f}%", ""
+        if share < 0:
+            met = {run: round(100.0 * day.slo_met_share, 2) for run, day in self.answer.runs.items()}
+            better = " The plan meets the SLOs more often." if met["planned"] > met["autoscaled"] else ""
+            worth = f"the plan costs {-share:.1f}% more: it changes only at full hours, for the peak load of each hour"
         constant = 100.0 * (days["constant"] / days["autoscaled"] - 1.0)
         return (
-            f"Compared with autoscaling, a perfect forecast {worth}. A constant fleet, sized for the busiest hour, "
+            f"Compared with autoscaling, {worth}.{better} A constant fleet, sized for the busiest hour, "
             f"costs {abs(constant):.0f}% {'more' if constant >= 0 else 'less'} than autoscaling."
         )
 
