@@ -158,7 +158,12 @@ class ClickCommand(click.Command):
         words.check_words(args)
         tell = partial(show.remark, quiet="--quiet" in args)
         typed = args = [self._spelled(word, tell) for word in args]
-        rest = super().parse_args(ctx, list(args))
+        try:
+            rest = super().parse_args(ctx, list(args))
+        except click.UsageError as error:
+            if type(error) is click.UsageError:  # A word too many; other errors name their option.
+                error.message += f". Example: {self.row.examples[-1]}"
+            raise
         if not ctx.resilient_parsing:
             # Reject a repeated option that takes one value, because click would silently use the last value.
             *_, parameters = self.make_parser(ctx).parse_args(typed)

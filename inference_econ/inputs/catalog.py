@@ -233,6 +233,8 @@ def is_file(path: Path | str) -> bool:
     return os.path.isfile(path)  # noqa: PTH113 - Path.is_file fails for a name too long for any file
 
 
+#: Endings of trace files, which are not YAML files.
+_TRACES = (".csv", ".jsonl", ".gz")
 #: Pattern of a number of accelerators before a name, as in ``8xH100``.
 _COUNTED = re.compile(r"^\d+_?x_?")
 
@@ -418,7 +420,13 @@ def engine(name: Name, *, changes: Iterable[str] = ()) -> EngineSpec:
 
 
 def traffic(name: Name, *, changes: Iterable[str] = ()) -> TrafficSpec:
-    """Read a workload by name or path; see :func:`hardware` for ``changes`` and errors."""
+    """Read a workload by name or path; see :func:`hardware` for ``changes`` and errors. A trace is an error too."""
+    if files_allowed() and str(name).endswith(_TRACES) and is_file(name):
+        raise InputError(
+            f"{name} is a trace, not the YAML file of a workload; 'recommend', 'load' and 'fleet' read it with "
+            f"--trace, and 'inference-econ show traffic {name} -o mine.yaml' fits a workload to it",
+            option="traffic",
+        )
     return cast("TrafficSpec", read("traffic", name, changes))
 
 

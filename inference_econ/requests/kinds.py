@@ -172,7 +172,8 @@ class Number(ValueKind):
                 number = int(value) if self.whole else float(value)
         except UnitError:
             raise BadValueError(
-                f"{shortened(str(value))!r} is not a valid {'integer' if self.whole else 'float'}."
+                f"{shortened(str(value))!r} is not a valid {'integer' if self.whole else 'number'}; write digits "
+                "without a unit."
             ) from None
         low = self.least is not None and (number <= self.least if self.above else number < self.least)
         if low or (self.most is not None and number > self.most):

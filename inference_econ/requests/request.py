@@ -95,11 +95,8 @@ class Invocation:
             return named(other) if other else self.command.load()
         if "agents" in self.values:
             stray = [name for name in ("agents", "router", "tiers") if self.values[name]]
-            refuse(
-                stray,
-                f"{{}} is about sessions, and {traffic or 'no --traffic'} has none; give --traffic coding_agent, or "
-                "another that has sessions",
-            )
+            lacking = "" if traffic is None else f", and {traffic} has none"
+            refuse(stray, f"{{}} is about sessions{lacking}; give --traffic coding_agent, or a workload with sessions")
         study = {"study": len(self.values.get("names", ())) == 1}
         selected = {**self.values, **study}
         other = next((function for name, function in self.command.variants.items() if selected.get(name)), None)

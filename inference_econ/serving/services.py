@@ -588,7 +588,8 @@ def layouts(setup: Setup, grid: InstanceGrid) -> Plans:
 
 def _nothing(setup: Setup, plans: Plans, grid: InstanceGrid, speculation: Speculation | None) -> str:
     subject = f"{setup.model.name} ({setup.precision.weights}) on {setup.hardware.name}"
-    sizes = f"{grid.accelerators.min():g} to {grid.accelerators.max():g} accelerators"
+    least, most = grid.accelerators.min(), grid.accelerators.max()
+    sizes = f"{least:g} to {most:g} accelerators" if least < most else f"{most:g} accelerator{'' if most == 1 else 's'}"
     if not plans.accelerators.size:
         return f"nothing fits: {subject}: no layout of {sizes} divides heads, layers, experts and widths"
     largest = plans.at((np.array([plans.accelerators.size - 1]),))

@@ -29,6 +29,13 @@ def test_a_mistake_in_a_traffic_is_told_with_its_line(
         ie.traffic(write(_FILE.replace(right, wrong)))
 
 
+def test_a_trace_is_no_traffic(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n", encoding="utf-8")
+    with pytest.raises(ie.InputError, match=r"trace\.csv is a trace, .*; 'recommend', 'load' and 'fleet' read it with"):
+        ie.traffic(str(path))
+
+
 def test_a_traffic_needs_lengths(write: Callable[[str], str]) -> None:
     with pytest.raises(ie.SpecError, match="lengths are missing; write for example"):
         ie.traffic(write("name: none\nsources: {}\n"))
