@@ -102,7 +102,7 @@ def _pick(saved: ie.SavedAnswer, number: int | None) -> str:
 def _check_identified(model: str) -> None:
     """Reject a model name that does not identify the weights to serve.
 
-    Such a name selects the sizes of a catalog entry, whose checkpoint may have other weights.
+    Such a name selects the sizes of a catalog entry. The checkpoint of the entry may have other weights.
 
     Raises
     ------
