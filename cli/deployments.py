@@ -85,7 +85,7 @@ def load(request: Request, rates: Numbers, replicas: int | None, simulate: bool 
     """
     if request.disaggregated:
         raise InputError(
-            "--disaggregated: load is of aggregated deployments only. Leave it out, or use 'recommend --request-rate'",
+            "--disaggregated: load simulates only aggregated deployments. Remove it, or use 'recommend --request-rate'",
             option="disaggregated",
         )
     request = prices.optional(request)
