@@ -161,9 +161,9 @@ class ClickCommand(click.Command):
         try:
             rest = super().parse_args(ctx, list(args))
         except click.UsageError as error:
-            if type(error) is click.UsageError:  # A word too many; other errors name their option.
-                error.message += f". Example: {self.row.examples[-1]}"
-            raise
+            if type(error) is not click.UsageError:
+                raise  # The error names its option.
+            raise click.UsageError(f"{error.message}. Example: {self.row.examples[-1]}", ctx) from error
         if not ctx.resilient_parsing:
             # Reject a repeated option that takes one value, because click would silently use the last value.
             *_, parameters = self.make_parser(ctx).parse_args(typed)

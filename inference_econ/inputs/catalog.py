@@ -421,7 +421,7 @@ def engine(name: Name, *, changes: Iterable[str] = ()) -> EngineSpec:
 
 def traffic(name: Name, *, changes: Iterable[str] = ()) -> TrafficSpec:
     """Read a workload by name or path; see :func:`hardware` for ``changes`` and errors. A trace is an error too."""
-    if files_allowed() and str(name).endswith(_TRACES) and is_file(name):
+    if files_allowed() and str(name).endswith(_TRACES) and is_file(str(name)):
         raise InputError(
             f"{name} is a trace, not the YAML file of a workload; 'recommend', 'load' and 'fleet' read it with "
             f"--trace, and 'inference-econ show traffic {name} -o mine.yaml' fits a workload to it",

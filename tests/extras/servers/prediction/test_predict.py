@@ -359,7 +359,7 @@ def test_what_is_not_recorded_cannot_be_predicted(changes: dict[str, Any], reaso
 # Kernels and captured tokens of engines.
 
 
-def _told(row: Measurement = ROW, **changes: Any) -> tuple[str | None, float]:
+def _told(row: Measurement = ROW, **changes: Any) -> tuple[str | None, float | None]:
     """Return the engine with known kernel counts and the captured tokens in the prediction of a row."""
     assumed = _assumed().changed({"host.engine": "trtllm"})
     host = deployed.instance([replace(row, **changes)], assumed)[0].setup.assumptions.host
