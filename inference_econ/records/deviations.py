@@ -37,7 +37,7 @@ def outside_of(instances: Instances) -> tuple[list[str], list[str]]:
         return [], []
     always = outside(instances.subject, assumptions)
     if instances.speculates and not _corrected_for_speculation(instances):
-        always.append("the constants were fitted to servers without speculative decoding")
+        always.append("no fitted server used speculative decoding")
     layouts = unlike_layouts(instances.layouts, instances.subject, calibration)
     of_extremes = [outside(subject, assumptions) for subject in (*extremes(instances, calibration), *layouts)]
     sometimes = sorted({reason for reasons in of_extremes for reason in reasons if reason not in always})

@@ -73,7 +73,7 @@ def test_only_small_regular_files_are_read(refused: Command, tmp_path: Path, arg
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seconds", [0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4])
+@pytest.mark.parametrize("seconds", [0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2])
 def test_an_interrupt_at_any_moment_ends_with_a_word(tmp_path: Path, seconds: float) -> None:
     words = ["load", "deepseek_v3", "gb200_nvl72", "--instance-gpus", "64", "--simulate", "--osl", "20000"]
     process = subprocess.Popen(

@@ -344,7 +344,7 @@ def test_options_that_an_answer_has_settled_are_refused(refused: Command, answer
     assert "h100_sxm contradicts" in refused("launch", answer, "h100_sxm", "--to", "vllm").err
     message = refused("launch", answer, "--to", "vllm", "--tp", "4").err
     assert "--tp contradicts" in message
-    assert "remove it, or run the command without the file" in message.replace("\n", " ")
+    assert "remove --tp, or repeat the command that wrote" in message.replace("\n", " ")
 
 
 @pytest.mark.parametrize("to", ["vllm", "sglang", "trtllm"])

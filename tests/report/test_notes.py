@@ -81,7 +81,7 @@ def test_levels_that_all_models_have_are_told() -> None:
 
 def test_corrections_measured_with_speculation_are_inside_the_calibration_data() -> None:
     """Corrections of SGLang include servers with speculation, and corrections of vLLM do not."""
-    unlike = "the constants were fitted to servers without speculative decoding"
+    unlike = "no fitted server used speculative decoding"
     for engine, model, is_unlike in (
         ("sglang", "deepseek_v3", False),
         ("vllm", "deepseek_v3", True),

@@ -40,6 +40,8 @@ class SpeculationPage(AnswerPage[Speculated]):
                 f"Draft and target model need the same vocabulary, but {draft.name} has {draft.vocab_size:,} tokens "
                 f"and {model.name} {model.vocab_size:,}."
             )
+        if speculated.speculating.prefill_seconds > speculated.plain.prefill_seconds:
+            why.append("The draft model also prefills each prompt, so speculation can be slower without draft tokens.")
         beside, alone = speculated.speculating.slots, speculated.plain.slots
         if beside < alone:
             why.append(f"Drafting needs memory, so {beside} requests fit with speculation and {alone} without.")
@@ -107,9 +109,7 @@ def _loss(speculated: Speculated) -> str:
     if speculated.speedup[worst] >= 1.0 - 1e-6:
         return ""
     flight = f"{speculated.concurrency[worst]:.0f}"
-    prefills = speculated.speculating.prefill_seconds > speculated.plain.prefill_seconds
-    why = ", because drafting also prefills each prompt" if prefills and not speculated.drafted[worst] else ""
-    return f" At concurrency {flight}, speculation is slower ({speculated.speedup[worst]:.2f}x){why}."
+    return f" At concurrency {flight}, speculation is slower ({speculated.speedup[worst]:.2f}x)."
 
 
 def _verdict(speculated: Speculated) -> str:

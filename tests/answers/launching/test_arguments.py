@@ -148,7 +148,9 @@ def test_weights_that_are_not_published_are_made_or_named() -> None:
     assert _written("vllm", narrow)["--quantization"] == "fp8"
     assert "--quantization" not in _written("vllm", narrow, own=True)
     four = _service(Setup.of("llama_3_8b", "h100_sxm", weights="int4"), 1, 1)
-    with pytest.raises(InputError, match=r"it makes: fp8\); name weights in int4 with --model-id"):
+    with pytest.raises(
+        InputError, match=r"it converts to: fp8\); add --model-id ORGANIZATION/NAME with a checkpoint in int4"
+    ):
         _written("vllm", four)
 
 
