@@ -41,6 +41,12 @@ def test_a_traffic_needs_lengths(write: Callable[[str], str]) -> None:
         ie.traffic(write("name: none\nsources: {}\n"))
 
 
+@pytest.mark.parametrize("field", ["cached", "shared_prefix"])
+def test_cached_tokens_are_a_number(field: str) -> None:
+    with pytest.raises(ie.SpecError, match=f"{field}: Input should be a valid number, got None"):
+        ie.Requests(2000, 500, **{field: None})
+
+
 def test_the_longest_request_is_that_of_the_lengths_of_a_table_or_of_a_session() -> None:
     assert ie.Requests(isl=2000, osl="uniform:400:600").longest == 2600
     table = Lengths(isl=(100.0, 900.0), osl=(80.0, 20.0), shares=(0.5, 0.5))

@@ -297,8 +297,8 @@ def _named(kind: str, lengths: Sequence[object]) -> dict[str, Any]:
 
 
 def _are_tokens(values: Iterable[object]) -> bool:
-    """Return True if all values are numbers of tokens or None."""
-    return all(value is None or (type(value) in (int, float) and 0 <= value < math.inf) for value in values)  # type: ignore[operator]
+    """Return True if all values are finite numbers of at least 0."""
+    return all(type(value) in (int, float) and 0 <= value < math.inf for value in values)  # type: ignore[operator]
 
 
 class Traffic(Spec):
@@ -332,7 +332,8 @@ class Traffic(Spec):
     def build(cls, data: Mapping[str, object], *, origin: str) -> Self:
         """Validate plain data; valid numbers need no import of pydantic."""
         positive = 0 not in (data.get("osl"), data.get("max_tokens_per_second"))
-        if data.keys() <= cls.fields.keys() and _are_tokens(data.values()) and positive:
+        given = (value for value in data.values() if value is not None)
+        if data.keys() <= cls.fields.keys() and _are_tokens(given) and positive:
             made = cls.model_construct(**data)
             with suppress(ValueError):
                 made._check_fields()
