@@ -412,7 +412,11 @@ class Setup(Served):
 
     @property
     def captured_tokens(self) -> float:
-        """Tokens of the largest prefill step that runs as piecewise graphs: of the assumptions, else of the engine."""
+        """Tokens of the largest prefill step that runs as piecewise graphs [tokens].
+
+        The assumptions set the number. If they leave it to the engine, it is the default of the engine for the model;
+        0 if the engine is unknown.
+        """
         assumed = self.assumptions
         if not assumed.host.cuda_graphs or assumed.host.captured_tokens is not None:
             return (assumed.host.captured_tokens or 0.0) * assumed.host.cuda_graphs

@@ -484,13 +484,14 @@ def host_seconds(setup: Setup, work: Work) -> Array | float:
         return 0.0
     rates = setup.rates
     launching = sum(row.repeats * rates.kernels(row, work) for row in work.operators) * assumed.host.launch
-    if not setup.captured_tokens:
+    captured = setup.captured_tokens
+    if not captured:
         return launching
     # Engines launch rotary embeddings together with attention, but they are part of the graphs.
     scores = (operator.repeats * operator.launches for operator in work.operators if operator.kind == "scores")
     pieces = sum(scores) + work.layers + 1.0
     tokens = work.tokens * work.fullest_tokens / work.groups
-    return np.where(tokens <= setup.captured_tokens, np.minimum(pieces * assumed.host.launch, launching), launching)
+    return np.where(tokens <= captured, np.minimum(pieces * assumed.host.launch, launching), launching)
 
 
 def streamed_seconds(setup: Setup, plans: Plans) -> Array | float:

@@ -66,8 +66,8 @@ def _validation(name: str) -> Any:
     return named(f"inputs._validation:{name}")
 
 
-class _OfClass:
-    """Signature of a class with its fields, for :func:`inspect.signature`."""
+class _ClassSignature:
+    """Descriptor for :func:`inspect.signature`, which computes the signature of a class from its fields."""
 
     def __get__(self, spec: object, cls: type[Spec]) -> Signature:
         return _validation("signature")(cls)  # type: ignore[no-any-return]
@@ -96,7 +96,7 @@ class Spec:
     moved: ClassVar[Mapping[str, str]] = {}
     #: Text that a message shows as a fix for a missing field, for fields whose value always has the same form.
     written: ClassVar[Mapping[str, str]] = {}
-    __signature__ = _OfClass()
+    __signature__ = _ClassSignature()
 
     #: Names of the fields that were given, without defaults.
     model_fields_set: frozenset[str]

@@ -172,7 +172,7 @@ def _wrong(cls: type[Spec], document: Document, error: ValidationError) -> SpecE
 
 
 def _behind_kinds(cls: type[Spec], document: Document, details: Sequence[ErrorDetails]) -> Iterator[ErrorDetails]:
-    """Find mistakes in objects whose ``kind`` is invalid, by validating them with the most similar valid kind."""
+    """Find mistakes in objects with an invalid ``kind``, by validating them with the most similar valid kind."""
     for detail in details:
         likely = _likely_kind(cls, detail) if detail["type"] == "union_tag_invalid" and detail["loc"] else None
         if likely is None:

@@ -499,7 +499,7 @@ def _optional(name: str, doc: str | None, kinds: Mapping[str, object], described
 
 
 def _exceptions(group: type[Spec]) -> type[Spec]:
-    """Create a class with the fields of a group of assumptions, all of which are optional."""
+    """Create a class with the fields of a group of assumptions. All fields are optional."""
     kinds = {name: f"({kind}) | None" for name, kind in group.__annotations__.items() if name in group.fields}
     return _optional(f"{group.__name__}Exceptions", group.__doc__, kinds, group)
 

@@ -42,12 +42,14 @@ class SpeculationPage(AnswerPage[Speculated]):
             )
         if speculated.speculating.prefill_seconds > speculated.plain.prefill_seconds:
             why.append("The draft model also prefills each prompt, so speculation can be slower without draft tokens.")
-        beside, alone = speculated.speculating.slots, speculated.plain.slots
-        if beside < alone:
-            why.append(f"Drafting needs memory, so {beside} requests fit with speculation and {alone} without.")
+        speculating, alone = speculated.speculating.slots, speculated.plain.slots
+        if speculating < alone:
+            why.append(f"Drafting needs memory, so {speculating} requests fit with speculation and {alone} without.")
         running = int(speculated.speculating.states.concurrency[-1])
-        if running < beside:
-            notes.append(f"Preemptions leave some of the {beside:,} slots empty: {running:,} requests run on average.")
+        if running < speculating:
+            notes.append(
+                f"Preemptions leave some of the {speculating:,} slots empty: {running:,} requests run on average."
+            )
         without, full = speculated.full_dollars()
         why.append(
             f"At maximum concurrency, a million output tokens cost ${dollars(without)} without speculation and "

@@ -457,14 +457,13 @@ def parts_of_a_prompt(service: Service) -> float:
     return max(service.requests.new_tokens / chunk, 1.0) if chunk else 1.0
 
 
-def rehearsal_seconds(service: Service, count: int | None = None) -> float:
-    """Estimated run time of :func:`rehearse` [s].
+def rehearsal_seconds(service: Service, count: int) -> float:
+    """Estimated run time of :func:`rehearse` with ``count`` requests [s].
 
     The estimate depends on the number of requests, prompt chunks, cache blocks and groups.
     """
-    number = requests_of_a_run(service) if count is None else count
     lone = _BLOCKS_SECONDS if service.requests.blocks else _REQUEST_SECONDS
-    return number * (lone + _PART_SECONDS * parts_of_a_prompt(service) + _GROUP_SECONDS * _groups(service))
+    return count * (lone + _PART_SECONDS * parts_of_a_prompt(service) + _GROUP_SECONDS * _groups(service))
 
 
 def rehearsing(service: Service, arrivals: ArrivalProcess = POISSON) -> Server:
