@@ -387,9 +387,8 @@ def unlike_reasons(subject: Subject, assumptions: Assumptions) -> list[UnlikeRea
 
 def _unknown(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReason]:
     if subject.hardware.family not in calibration.families:
-        yield _worded(
-            f"no {subject.hardware.family} GPU was measured, only {', '.join(calibration.families)}", "hardware"
-        )
+        fitted = f"the profile was fitted on {', '.join(calibration.families)}"
+        yield _worded(f"{fitted}, not on {subject.hardware.family} GPUs", "hardware")
     if subject.engine and subject.engine not in calibration.engines:
         measured = f"was not measured, only {', '.join(calibration.engines)}"
         yield _worded(
@@ -397,7 +396,8 @@ def _unknown(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReaso
         )
     weights = formats(subject.model, subject.weights)
     if weights not in calibration.weights:
-        yield _worded(f"no server with {weights} weights was measured, only {', '.join(calibration.weights)}", "model")
+        fitted = f"the profile was fitted with {', '.join(calibration.weights)}"
+        yield _worded(f"{fitted}, not with {weights} weights", "model")
 
 
 def _uncounted(model: ModelSpec) -> Iterator[UnlikeReason]:

@@ -382,9 +382,9 @@ def test_questions_outside_of_what_was_measured(tmp_path: Path) -> None:
     far = replace(ROW, hardware="b200", model="deepseek_v3", weights=None, engine="sglang", isl=1e5, osl=2e3,
                   concurrency=4096.0)  # fmt: skip
     assert outside(accuracy.measured_subject(far), mine) == [
-        "no blackwell GPU was measured, only h100",
+        "the profile was fitted on h100, not on blackwell GPUs",
         "sglang was not measured, only vllm",
-        "no server with fp8_block weights was measured, only int8",
+        "the profile was fitted with int8, not with fp8_block weights",
         "the model has 671 billion parameters (measured: 8.03 to 70.55)",
         "ISL is 100,000 (measured: 1000)",
         "OSL is 2000 (measured: 200)",
