@@ -194,7 +194,9 @@ def _deployment(question: Command, shown: State, row: Mapping[str, str], point: 
     degrees = {name: point.get(name, "") for name in DEGREES}
     pools = bool(point.get("disaggregated"))
     if pools and "rates" in options:
-        raise RefusedError("This panel simulates aggregated deployments only. Above, set 'Prefill and decode' to aggregated ones.")
+        raise RefusedError(
+            "This panel simulates aggregated deployments only. To see it, set 'Prefill and decode' to aggregated."
+        )
     if pools and "disaggregated" in options:
         return {**point_options, "disaggregated": "true"}
     return {**point_options, **degrees, "aggregated": "", "disaggregated": ""}
