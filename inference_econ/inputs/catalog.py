@@ -530,10 +530,12 @@ def _fresh(kind: Kind, name: str, changes: tuple[str, ...], *, levelled: bool = 
 # several times the size of the catalog.
 @lru_cache(maxsize=1024)
 def _shipped(kind: Kind, name: str, changes: tuple[str, ...]) -> SourcedSpec:
-    if changes or name not in names(kind):
+    if changes:
         return _fresh(kind, name, changes)
     cls: type[SourcedSpec] = named(_KINDS[kind][1])
-    return kept(cls, files(kind)[name], lambda: _fresh(kind, name, ()))
+    # A checkpoint of an entry has no file of its own.
+    path = files(kind)[name] if name in names(kind) else files(kind)[meaning(kind, name).base] / name
+    return kept(cls, path, lambda: _fresh(kind, name, ()))
 
 
 def _read(kind: Kind, name: str, readers: tuple[str, ...] = ()) -> Document:

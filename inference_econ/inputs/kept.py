@@ -26,6 +26,7 @@ from inference_econ.inputs.places import folder, is_shipped, is_uncopied, user_f
 from inference_econ.inputs.plugins import folders
 
 SpecT = TypeVar("SpecT", bound=Spec)
+T = TypeVar("T")
 
 
 def from_file(cls: type[SpecT], path: Path) -> SpecT:
@@ -33,8 +34,8 @@ def from_file(cls: type[SpecT], path: Path) -> SpecT:
     return kept(cls, path, lambda: cls.from_document(read_yaml(path)))
 
 
-def kept(cls: type[SpecT], path: Path, read: Callable[[], SpecT]) -> SpecT:
-    """Return a catalog entry from the disk cache, or else read the entry and store it in the cache.
+def kept(cls: type[T], path: Path, read: Callable[[], T]) -> T:
+    """Return a specification or plain data from the disk cache, or else read it and store it in the cache.
 
     User files are always read. All files are read if the call is outside :func:`inference_econ.inputs.places.uncopied`.
     A cache folder that cannot be written, an outdated entry, or a damaged entry raises no error.
@@ -44,7 +45,7 @@ def kept(cls: type[SpecT], path: Path, read: Callable[[], SpecT]) -> SpecT:
     cls : type
         Class of the entry.
     path : Path
-        File of the entry, which may refer to further files.
+        File of the entry, which may refer to further files, or a path that stands for several files.
     read : callable
         Function that reads and validates the entry.
     """

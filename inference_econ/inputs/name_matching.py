@@ -18,7 +18,7 @@ from typing import Annotated, NamedTuple
 from inference_econ.errors import UnknownNameError
 from inference_econ.inputs._spec import Field, Spec
 from inference_econ.inputs.dtype import FORMATS, OF_FILES, family
-from inference_econ.inputs.kept import from_file
+from inference_econ.inputs.kept import from_file, kept
 from inference_econ.inputs.models.model import is_repository
 from inference_econ.inputs.places import Kind, Meaning, files, folder, names
 
@@ -294,6 +294,10 @@ def model_spellings() -> Mapping[str, str]:
 @cache
 def _entries(kind: Kind) -> dict[str, _Entry]:
     """Names and titles of all entries of a kind, by catalog name."""
+    return {name: _Entry(*cells) for name, cells in kept(dict, folder(kind), lambda: _read_entries(kind)).items()}
+
+
+def _read_entries(kind: Kind) -> dict[str, tuple[str, ...]]:
     from inference_econ.inputs import _yaml
 
     documents = {name: _yaml.read_yaml(path).data for name, path in files(kind).items() if "/" not in name}
@@ -301,9 +305,7 @@ def _entries(kind: Kind) -> dict[str, _Entry]:
     for name, data in documents.items():
         native, checkpoints = str(data.get("expert_weights") or data.get("weights") or ""), data.get("checkpoints")
         checkpoint = checkpoints.get(native) if isinstance(checkpoints, dict) else None
-        entries[name] = _Entry(
-            str(data.get("name")), str(data.get("huggingface_id") or ""), str(checkpoint or ""), native
-        )
+        entries[name] = str(data.get("name")), str(data.get("huggingface_id") or ""), str(checkpoint or ""), native
     return entries
 
 

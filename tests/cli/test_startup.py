@@ -55,7 +55,10 @@ def test_the_published_study_loads_no_services_and_no_tables_of_pandas(tmp_path:
     assert not loaded & {f"inference_econ.{name}" for name in services}
 
 
-@pytest.mark.parametrize("question", ["frontier llama_3_8b h100_sxm --max-instance-gpus 1", "paper run paper/figure_2"])
+@pytest.mark.parametrize(
+    "question",
+    ["frontier meta-llama/Llama-3.1-8B-Instruct h100 --max-instance-gpus 1", "paper run paper/figure_2"],
+)
 def test_a_second_answer_reads_and_validates_no_file(
     question: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
