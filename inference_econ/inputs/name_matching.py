@@ -301,7 +301,7 @@ def _read_entries(kind: Kind) -> dict[str, tuple[str, ...]]:
     from inference_econ.inputs import _yaml
 
     documents = {name: _yaml.read_yaml(path).data for name, path in files(kind).items() if "/" not in name}
-    entries = {}
+    entries: dict[str, tuple[str, ...]] = {}
     for name, data in documents.items():
         native, checkpoints = str(data.get("expert_weights") or data.get("weights") or ""), data.get("checkpoints")
         checkpoint = checkpoints.get(native) if isinstance(checkpoints, dict) else None
