@@ -157,8 +157,8 @@ class Spec:
 
     def _checked(self) -> None:
         """Raise ValueError for text that cannot be printed, and for fields that contradict each other."""
-        for field, value in self._values().items():
-            if character := unsafe_character(value):
+        for field, value in vars(self).items():
+            if not isinstance(value, (int, float, Spec)) and (character := unsafe_character(value)):
                 raise UnsafeError(field, character)
         self._check_fields()
 
@@ -216,15 +216,10 @@ class Spec:
 
         def plain(value: Any) -> Any:
             match value:
+                case str() | int() | float() | None:
+                    return value
                 case Spec():
-                    return {
-                        name: plain(inner)
-                        for name, inner in value._values().items()
-                        if name not in value.private
-                        and not (exclude_none and inner is None)
-                        and not (exclude_unset and name not in value.model_fields_set)
-                        and not (exclude_defaults and inner == default_of(value.fields.get(name, REQUIRED)))
-                    }
+                    return dumped(value)
                 case Mapping():
                     return {key: plain(inner) for key, inner in value.items()}
                 case tuple() if mode == "python":
@@ -233,7 +228,18 @@ class Spec:
                     return list(map(plain, value))
             return value
 
-        return {name: value for name, value in plain(self).items() if name not in exclude}
+        def dumped(spec: Spec, left_out: Container[str] = ()) -> dict[str, Any]:
+            return {
+                name: plain(inner)
+                for name, inner in spec._values().items()
+                if name not in spec.private
+                and name not in left_out
+                and not (exclude_none and inner is None)
+                and not (exclude_unset and name not in spec.model_fields_set)
+                and not (exclude_defaults and inner == default_of(spec.fields.get(name, REQUIRED)))
+            }
+
+        return dumped(self, exclude)
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -400,7 +406,8 @@ class SourcedSpec(Spec):
     """Source of every number in this file, by field."""
 
     def _checked(self) -> None:
-        problems = source_mistakes(self.model_dump(exclude_none=True, exclude_unset=True))
+        data = self.model_dump(exclude=("sources",), exclude_none=True, exclude_unset=True)
+        problems = source_mistakes({**data, "sources": self.sources})
         if problems:
             raise SourceError(problems[0][1])
         super()._checked()
