@@ -1,13 +1,15 @@
 """Score of predicted costs against InferenceX's costs at fixed speeds: ``sh run.sh validate published-costs``.
 
 Every row of ``published_costs.csv`` is a cost that a post of InferenceX prints for a model, a GPU, an engine and a
-speed of one user. The prediction chooses the layout and the batch size of one instance of at most eight GPUs.
+speed of one user. The prediction chooses the layout and the batch size of one instance: among all layouts of at most
+eight GPUs, or among the layouts and concurrencies that the benchmark ran.
 """
 
 from __future__ import annotations
 
 import csv
 import math
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -19,7 +21,7 @@ import numpy as np
 
 from inference_econ.answers.deployments.serving_frontier import service_frontier
 from inference_econ.answers.deployments.serving_options import market
-from inference_econ.engine import Setup, Space, Speculation
+from inference_econ.engine import Pins, Setup, Space, Speculation
 from inference_econ.errors import InputError
 from inference_econ.extras.servers.measurements import Measurement, shipped
 from inference_econ.extras.servers.measurements._record import MEAN_LENGTH
@@ -37,13 +39,17 @@ HEAD = """# Published costs at a speed
 `sh run.sh validate published-costs` writes this page. InferenceX publishes the cost of the best measured layout at
 fixed user speeds. `benchmarks/validation/published_costs.csv` has {count} such costs with their places in
 [InferenceX's posts](https://github.com/SemiAnalysisAI/InferenceX-app). Predictions use the published engine, price,
-lengths and speculation, and choose layout and batch size within one machine. Lengths are 90% of the nominal ones.
+lengths and speculation, and choose layout and batch size. Lengths are 90% of the nominal ones.
 
-The columns "corrected" and "uncorrected" have the median of |ln(predicted / published)|, its 90th percentile, and the
-median of the signed value. "Corrected" predictions include measured corrections. "Runs" is the number of measured
-servers in the repository with the same model and GPU. "Left out" is the number of costs without a prediction: no
-predicted layout is as fast, or the engine is not known to support the model on the GPU. Published costs with two
-digits have rounding errors of up to 10%.
+Errors are the median of |ln(predicted / published)|, its 90th percentile, and the median of the signed value. In the
+column "any layout", the prediction chooses among all layouts within one machine. In the columns "as run", it chooses
+among the layouts and concurrencies that the benchmark ran on that day, with and without measured corrections. For
+GLM-5, the benchmark ran no attention-DP, which is the cheapest predicted layout at low speeds.
+
+"Runs" is the number of measured servers in the repository with the same model and GPU. "Left out" is the number of
+costs without a prediction: no predicted layout is as fast, or the engine is not known to support the model on the GPU.
+Published costs with two digits have rounding errors of up to 10%. MiniMax-M3 ran with the first image of vLLM that
+supports it; by these costs, B200 was twice as expensive as H200.
 
 """
 
@@ -53,8 +59,11 @@ class Score(NamedTuple):
 
     series: tuple[str, ...]
     published: Sequence[float]
-    corrected: Sequence[float]
+    any_layout: Sequence[float]
+    run: Sequence[float]
+    """Costs of the layouts that the benchmark ran."""
     uncorrected: Sequence[float]
+    """Costs of the layouts that the benchmark ran, without measured corrections."""
     layouts: Sequence[str]
     runs: int
 
@@ -66,18 +75,18 @@ def scores() -> Iterator[Score]:
         for series, some in groupby(csv.DictReader(file), lambda row: tuple(row[name] for name in _SERIES)):
             costs = list(some)
             model, chip, *_ = series
-            corrected = uncorrected = [math.inf] * len(costs)
+            predicted = [[math.inf] * len(costs)] * 3
             layouts: Sequence[str] = ()
             # An engine may not be known to serve the model there.
             with suppress(InputError):
-                (corrected, uncorrected), layouts = _predicted(costs)
+                predicted, layouts = _predicted(costs)
             runs = sum(row.model == model and row.hardware == chip for row in rows)
             published = [float(row["dollars_per_million_tokens"]) for row in costs]
-            yield Score(series, published, corrected, uncorrected, layouts, runs)
+            yield Score(series, published, *predicted, layouts, runs)
 
 
 def _predicted(costs: Sequence[Mapping[str, str]]) -> tuple[list[list[float]], Sequence[str]]:
-    """Costs of one series with and without corrections [USD per 1e6 tokens], and the layouts with these costs."""
+    """Costs of one series in the three columns [USD per 1e6 tokens], and the cheapest of all layouts."""
     row = costs[0]
     setup = Setup.of(
         row["model"],
@@ -93,14 +102,29 @@ def _predicted(costs: Sequence[Mapping[str, str]]) -> tuple[list[list[float]], S
         acceptance = catalog.usual_acceptance("mtp", setup.model).acceptance[:length]
         speculation = Speculation.fixed("mtp", length, float(expected_tokens_by_position(acceptance)))
     share = requests.osl.mean / (requests.isl.mean + requests.osl.mean)
-    space, predicted, layouts = Space(max_accelerators=_MACHINE), [], dict[str, None]()
-    for levels in (True, False):
-        options = market(setup, requests, space, speculation=speculation, arrangement="aggregated", levels=levels)
+    run = list(map(_run, row["layouts"].split()))
+    predicted, layouts = [], dict[str, None]()
+    for spaces, levels in (([(Space(max_accelerators=_MACHINE), None)], True), (run, True), (run, False)):
+        options = [
+            option
+            for space, slots in spaces
+            for option in market(
+                setup, requests, space, speculation=speculation, arrangement="aggregated", levels=levels, slots=slots
+            )
+        ]
         front = service_frontier(options)
         answers = [front.at_speed(float(cost["tokens_per_second"])) for cost in costs]
         predicted.append([math.inf if it is None else share * it.dollars for it in answers])
-        layouts |= dict.fromkeys(key for it in answers if it is not None for key in it.instances.layouts)
+        if not layouts:
+            layouts |= dict.fromkeys(key for it in answers if it is not None for key in it.instances.layouts)
     return predicted, tuple(layouts)
+
+
+def _run(text: str) -> tuple[Space, int]:
+    """Layout that the benchmark ran, and its highest concurrency [requests], from ``tp4ep4:64``."""
+    layout, _, concurrency = text.partition(":")
+    degrees = {name: int(degree) for name, degree in re.findall(r"(tp|dp|ep)(\d+)", layout)}
+    return Space(Pins(**{"tp": 1, "dp": 1, "ep": 1, **degrees})), int(concurrency)
 
 
 def _errors(published: Sequence[float], predicted: Sequence[float]) -> tuple[str, int]:
@@ -117,8 +141,8 @@ def page(found: Sequence[Score]) -> str:
     """Markdown page of all series, and of groups of them."""
     lines = [HEAD.format(count=sum(len(score.published) for score in found))]
     lines += [
-        "| series | costs | left out | runs | corrected | uncorrected | layouts |",
-        "|---|---|---|---|---|---|---|",
+        "| series | costs | left out | runs | any layout | as run | as run, uncorrected | cheapest layouts |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     groups = {
         "all": found,
@@ -128,10 +152,11 @@ def page(found: Sequence[Score]) -> str:
     }
     for name, some in (*groups.items(), *((_name(score), [score]) for score in found)):
         published = [cost for score in some for cost in score.published]
-        corrected, compared = _errors(published, [cost for score in some for cost in score.corrected])
+        any_layout, compared = _errors(published, [cost for score in some for cost in score.any_layout])
+        run, _ = _errors(published, [cost for score in some for cost in score.run])
         uncorrected, _ = _errors(published, [cost for score in some for cost in score.uncorrected])
         alone = some[0] if len(some) == 1 else None
-        cells = compared, len(published) - compared, "" if alone is None else alone.runs, corrected, uncorrected
+        cells = compared, len(published) - compared, "" if alone is None else alone.runs, any_layout, run, uncorrected
         layouts = "" if alone is None else ", ".join(alone.layouts)
         lines.append(f"| {name} | {' | '.join(map(str, cells))} | {layouts} |")
     return "\n".join(lines) + "\n"

@@ -19,6 +19,7 @@ def test_costs_have_known_names_and_a_place() -> None:
     for row in rows:
         assert row["model"] in catalog.names("models") and row["hardware"] in catalog.names("hardware")
         assert row["where"].startswith("packages/app/content/blog/") and "@" in row["where"]
+        assert row["layouts_where"].startswith(".github/configs/") and "@" in row["layouts_where"]
     assert sum(row["model"].startswith("kimi_k2") for row in rows) == 28
     assert f"has {len(rows)} such costs" in PAGE.read_text(encoding="utf-8")
 
@@ -33,6 +34,6 @@ def test_costs_rise_with_the_speed_of_a_series() -> None:
 
 def test_a_speed_out_of_reach_has_no_error() -> None:
     series = ("kimi_k2_thinking", "b200", "", "vllm", "0.21.0", "none", "8192", "1024", "post")
-    text = page([Score(series, [1.0, 2.0], [1.1, math.inf], [0.9, math.inf], ["tp4"], 3)])
+    text = page([Score(series, [1.0, 2.0], [1.1, math.inf], [0.9, math.inf], [1.0, 2.0], ["tp4"], 3)])
     assert "| kimi_k2_thinking on b200, vllm 0.21.0, 8192/1024 | 1 | 1 | 3 | 9.5%, 9.5%, +9.5% | 10.5%" in text
     assert "| all | 1 | 1 |" in text
