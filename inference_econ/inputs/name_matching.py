@@ -336,11 +336,12 @@ def _in_format(text: str, name: str) -> Meaning | None:
     """Catalog entry for a checkpoint, in the number format that the checkpoint's name contains."""
     bare = text.rsplit("/", 1)[-1].lower()
     written, native = format_in(bare), _entries("models")[name].format
+    precise = written in ("mxfp4", "nvfp4")
     written = "nvfp4" if written == "fp4" else written  # suffix of checkpoints that NVIDIA's tools quantized
     if written is None and has_other_width(bare):
         return None
     named = "/" in text and is_repository(text)
-    if written in (None, native) or alike(written, native):
+    if written in (None, native) or (alike(written, native) and not precise):
         # The checkpoint has the same sizes as the entry. Launch files use the name that the user wrote.
         return Meaning(text, _remark("models", text, name), name)
     checkpoint = read_measured_names().checkpoints.get(name, {}).get(written)
