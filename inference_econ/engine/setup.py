@@ -584,8 +584,9 @@ def precision_on(
 ) -> Precision:
     """Number formats in which the given engines (by default all) serve a model on a chip.
 
-    By default, formats are the published formats, or the 16-bit format that the chip supports. For models with MXFP4
-    experts, engines with their own file format store all weights except the experts in another format.
+    By default, formats are the published formats, or the 16-bit format that the chip supports. Engines also load
+    published 32-bit weights in 16 bits. For models with MXFP4 experts, engines with their own file format store all
+    weights except the experts in another format.
     """
     if model.expert_weights == "mxfp4" and weights in (None, "mxfp4"):
         names = {name.partition("@")[0] for name in engines or ()}
@@ -594,7 +595,9 @@ def precision_on(
             model, weights = model.model_copy(update={"weights": able[0], "embedding_weights": able[0]}), None
     if "bf16" not in hardware.dense_flops_per_second:
         activations = activations or "fp16"
-        weights = weights or ("fp16" if model.weights == "bf16" else None)
+        weights = weights or ("fp16" if model.weights in ("bf16", "fp32") else None)
+    elif model.weights == "fp32":
+        weights = weights or "bf16"
     return Precision.of(model, weights, activations, kv, embeddings)
 
 

@@ -198,6 +198,12 @@ def test_sixteen_bit_activations_are_of_the_kind_of_the_weights() -> None:
     assert (narrow.activations, narrow.kv, narrow.embeddings) == ("fp16", "fp16", "fp16")
 
 
+@pytest.mark.parametrize(("chip", "weights"), [("h100_sxm", "bf16"), ("t4", "fp16")])
+def test_weights_that_are_published_in_32_bits_are_loaded_in_16(chip: str, weights: str) -> None:
+    assert ie.Setup.of("gemma_2_9b", chip).precision.weights == weights
+    assert ie.Setup.of("gemma_2_9b", chip, weights="fp32").precision.weights == "fp32"
+
+
 @pytest.mark.parametrize("model", ["llama_3_70b", "deepseek_v3", "gpt_oss_120b"])
 def test_the_operator_table_adds_up_to_the_step(model: str) -> None:
     explained = explain(model, "gb200_nvl72", tp=8, batch=64)
