@@ -68,8 +68,11 @@ def slots_of(setup: Setup, plans: Plans, speculation: Speculation | None = None)
         most = _with_room(needed, batch) / groups
         if limits is not None:
             most = np.minimum(most, 1.0 + (most - limits[0]) / limits[1])
-        batch = np.maximum(np.floor(most) * groups, groups)
-    needed = needed_memory(setup, replace(plans, batch=batch), speculation)
+        before, batch = batch, np.maximum(np.floor(most) * groups, groups)
+        if np.array_equal(before, batch):
+            break
+    else:
+        needed = needed_memory(setup, replace(plans, batch=batch), speculation)
     return np.where(np.broadcast_to(needed.fits, batch.shape), batch, 0.0)
 
 
