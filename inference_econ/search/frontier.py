@@ -283,6 +283,8 @@ PointT = TypeVar("PointT")
 #: of chips of an instance; MFU.
 Metric = Literal["cost", "blended", "throughput", "power", "joules", "gpus", "mfu"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
+#: Relative tolerance of a requested speed [1]. The speed of the fastest point is accepted with seven printed digits.
+_SPEED_TOLERANCE = 1e-6
 #: Largest exponent of the preference rule [1]; with a larger one, speed^a overflows.
 _LARGEST_EXPONENT = 100
 
@@ -381,7 +383,7 @@ class Choosable(ABC, Generic[PointT]):
         return {} if self.saving is None else {"any_layout": self.saving._asdict()}
 
     def cheapest(self, tokens_per_second: float = 0.0) -> PointT:
-        """Cheapest point with at least a speed [tokens/s].
+        """Cheapest point with at least a speed [tokens/s]. The point is one deployment, with its own speed and cost.
 
         Raises
         ------
@@ -399,10 +401,10 @@ class Choosable(ABC, Generic[PointT]):
     def place(self, tokens_per_second: float) -> int:
         """Index of the cheapest point with at least this speed; see :meth:`cheapest`."""
         speeds, _ = self.axes()
-        fast_enough = np.flatnonzero(speeds >= tokens_per_second * (1.0 - 1e-9))
+        fast_enough = np.flatnonzero(speeds >= tokens_per_second * (1.0 - _SPEED_TOLERANCE))
         if fast_enough.size == 0:
             raise InputError(
-                f"no deployment reaches {tokens_per_second:g} tokens/s per user; the fastest has {speeds[-1]:.1f}"
+                f"no deployment reaches {tokens_per_second:g} tokens/s per user; the fastest has {speeds[-1]:.7g}"
             )
         return int(fast_enough[0])
 

@@ -58,8 +58,6 @@ from inference_econ.search import Choosable, Metric, Saving
 
 #: Largest TPOT on a frontier without a TPOT SLO [s]. Slower services are not offered in practice.
 SLOWEST = 0.1
-#: Number of bisections in the search for the speed at a given cost, between two points of a frontier [1].
-_HALVINGS = 20
 #: Request lengths if none are given. Validating them would build the validator of the class in every process.
 _USUAL = Traffic.model_construct(isl=DEFAULT_ISL, osl=DEFAULT_OSL)
 Mask = npt.NDArray[np.bool_]
@@ -76,16 +74,8 @@ class _Place(NamedTuple):
     """Row index of the layout among the layouts of the candidate."""
     column: int
     """Column index of the batch; for a position between two batches, index of the smaller batch."""
-    share: float | None
-    """Relative position between this batch and the next batch, on a logarithmic scale of speed [1]; None at a batch."""
     dollars: float
     """Cost at the position [USD per 1e6 output tokens]."""
-
-
-def _between(values: Array, share: float) -> Array:
-    """Logarithmic interpolation between consecutive positive values, shape (1,)."""
-    low, high = np.log(values)
-    return np.array([np.exp(low + share * (high - low))])
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,10 +346,11 @@ class _SpeedCosts(_ServiceStates):
     """Steady states with the lowest cost at every speed. Costs between two batches are interpolated."""
 
     def at_speed(self, tokens_per_second: float) -> Likely | None:
-        """Return the lowest cost of a service at a speed or above, with the 80% interval of this cost.
+        """Return the interpolated lowest cost of a service at a speed or above, with the 80% interval of this cost.
 
         Between two batches of one layout, the interpolated cost is a power function of speed. Costs of different
-        layouts are not interpolated.
+        layouts are not interpolated. Numbers of prefill and decode instances may differ between two batches, so the
+        cost can belong to no single deployment; :meth:`cheapest` returns a deployment with its own cost.
 
         Parameters
         ----------
@@ -481,12 +472,8 @@ class _SpeedCosts(_ServiceStates):
                 if least is None:
                     continue
                 dollars, row, place = least
-                between, column = divmod(place, speeds.shape[1])
-                row, share = int(rows[row]), None
-                if between:
-                    low, high, at = np.log([*speeds[row, column : column + 2], tokens_per_second])
-                    share = float((at - low) / (high - low))
-                found.append((dollars, level, _Place(number, row, column, share, dollars)))
+                column = place % speeds.shape[1]
+                found.append((dollars, level, _Place(number, int(rows[row]), column, dollars)))
         if not found:
             return None
         best = found[simplest(*zip(*((dollars, level) for dollars, level, _ in found), strict=True))][2]
@@ -494,7 +481,7 @@ class _SpeedCosts(_ServiceStates):
         for at in np.flatnonzero(self.tokens_per_second >= tokens_per_second)[:1].tolist():
             if self.dollars[at] < best.dollars:
                 number, row, column = (int(places[at]) for places in (self.which, self.rows, self.states))
-                return _Place(number, row, column, None, float(self.dollars[at]))
+                return _Place(number, row, column, float(self.dollars[at]))
         return best
 
 
@@ -622,57 +609,6 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         """Yield each point as plain data with the ends of its 80% intervals, and the layout of the point."""
         for point, factors in zip(self.points(), self.ends_each(), strict=True):
             yield bounds.bounded(point.record(), factors), point.layout
-
-    def cheapest(self, tokens_per_second: float = 0.0) -> ServicePoint:
-        """Find the cheapest service at a speed or above. Values between two batches are interpolated.
-
-        Parameters
-        ----------
-        tokens_per_second : float
-            Speed of a user [tokens/s]. Below the speed of the slowest point, the slowest point is returned.
-
-        Raises
-        ------
-        InputError
-            If no service reaches the speed.
-        """
-        place = self.place(tokens_per_second)
-        least = self._place(tokens_per_second)
-        if tokens_per_second <= float(self.tokens_per_second[0]) or least is None or least.share is None:
-            return self.point(place)
-        candidate, row, column, share = self.candidates[least.number], least.row, least.column, least.share
-        at = np.array([row, row]), np.array([column, column + 1])
-        tpot, rate, chips, flight, batch = (_between(values[at], share) for values in candidate.metrics)
-        # The point has the prefill and decode instances of the next batch, at an interpolated cost.
-        whole = candidate.metrics.accelerators[row, column + 1] / chips
-        rate, chips, flight = rate * whole, chips * whole, flight * whole
-        waits = _between(candidate.ttft_seconds(*at), share)
-        which, rows, states = (np.array([value]) for value in (least.number, row, column + 1))
-        state = StateMetrics(tpot, rate, chips, flight, batch)
-        return ServiceFrontier(self.candidates, which, rows, states, waits, *state, self.promises).point(0)
-
-    def fastest_at(self, dollars: float) -> ServicePoint | None:
-        """Find the fastest service that costs at most a given amount. Values between two batches are interpolated.
-
-        Parameters
-        ----------
-        dollars : float
-            Cost [USD per 1e6 output tokens].
-
-        Returns
-        -------
-        ServicePoint or None
-            Fastest service; None if no service is as cheap.
-        """
-        cheap = np.flatnonzero(self.dollars <= dollars * (1.0 + 1e-9))
-        if not cheap.size or cheap[-1] == len(self) - 1:
-            return self.point(int(cheap[-1])) if cheap.size else None
-        slow, fast = self.tokens_per_second[cheap[-1] : cheap[-1] + 2]
-        for _ in range(_HALVINGS):
-            middle = math.sqrt(slow * fast)
-            least = self._place(middle)
-            slow, fast = (middle, fast) if least is not None and least.dollars <= dollars else (slow, middle)
-        return self.cheapest(slow)
 
     def ends(self) -> bounds.Ends:
         """Factors that convert a predicted column into the ends of its 80% interval, shape (n,) each [1].

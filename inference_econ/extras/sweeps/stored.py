@@ -334,7 +334,7 @@ def _best(
     """Yield the cheapest point of each row at each speed. If costs are equal, the first combination is used.
 
     Between two batches of a layout, times and costs are interpolated as powers of speed, as in
-    ``ServiceFrontier.cheapest``. For disaggregated deployments, and next to a missing batch, the next point that is
+    ``ServiceFrontier.at_speed``. For disaggregated deployments, and next to a missing batch, the next point that is
     fast enough is used instead.
     """
     for name, value in where.items():
