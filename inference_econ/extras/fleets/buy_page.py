@@ -69,11 +69,10 @@ class BuyPage(AnswerPage[Purchase]):
             kind="crossover",
             least=least,
             notes=(
-                *map(str, self.conclusion()),
+                " ".join((*self.conclusion(), *(f"Left out: {reason}." for reason in answer.left_out))),
                 *default_slo_notes(answer.usual),
                 *kept_with(filled, answer.targets),
                 *doubts(self.setups(), subjects),
-                *(f"Left out: {reason}." for reason in answer.left_out),
             ),
             why=(
                 *why,

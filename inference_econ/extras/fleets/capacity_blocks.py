@@ -31,6 +31,9 @@ _WAY_OF: Mapping[str, Way] = {"reserved": "reserved", "tco": "reserved", "spot":
 #: Grid of loads for interpolated concurrency, relative to the SLO capacity [1].
 _LOADS = np.array([0.02, 0.1, 0.25, 0.5, 0.75, 1.0])
 
+#: Advice for a chip without a listed purchase price.
+_OWN_PRICE = "give --price the total of 'inference-econ gpu-cost HARDWARE --purchase USD'"
+
 #: Request rate, relative to an instance or group, at which rounding to instances hardly matters [1].
 _MANY = 10.0
 
@@ -201,13 +204,10 @@ def lots(
         every_lot += [] if full is None else lots_of(full, ways)
     if not every_lot:
         raise no_price(ways)
-    rented = dict.fromkeys(lot.chip for lot in every_lot if "owned" in ways)
-    unpriced = [chip for chip in rented if not any(lot.chip == chip and lot.way == "owned" for lot in every_lot)]
-    if unpriced:
-        note(
-            f"owned {', '.join(unpriced)}, because no purchase price is listed; get a --price from 'inference-econ "
-            "gpu-cost HARDWARE --purchase USD'"
-        )
+    owned = {lot.chip for lot in every_lot if lot.way == "owned"}
+    unpriced = [chip for chip in best if chip not in owned]
+    if unpriced and "owned" in ways:
+        note(f"owned {', '.join(unpriced)}, because no purchase price is listed; {_OWN_PRICE}")
     return tuple(every_lot)
 
 
@@ -261,10 +261,8 @@ def best_of_chips(
 
 def no_price(ways: Collection[Way]) -> NothingFitsError:
     """Error for pricing models in which no chip has a price."""
-    return NothingFitsError(
-        f"no chip has a price that is {' or '.join(ways)}: allow another way to pay"
-        + ("" if set(ways) == {"owned"} else ", or give --price")
-    )
+    other = f", and {_OWN_PRICE}, as no purchase price is listed" if set(ways) == {"owned"} else ", or give --price"
+    return NothingFitsError(f"no chip has a price that is {' or '.join(ways)}: allow another way to pay{other}")
 
 
 def lots_of(choice: Deployment, ways: Collection[Way]) -> list[CapacityBlock]:
