@@ -77,12 +77,13 @@ def of_compared(price: Prices, chips: Sequence[str]) -> Prices:
 def offered(model: ModelSpec, text: str) -> tuple[Mapping[str, float], Offer | None]:
     """Return API prices by kind of token [USD per 1e6 tokens], and the recorded offer with these prices.
 
-    The offer is None if ``text`` contains the prices.
+    The offer is None if ``text`` contains the prices. Without a price of cached input, it costs the same as other input
+    (:func:`inference_econ.answers.price.prices_of`).
 
     Raises
     ------
     InputError
-        If a price is invalid, or there is no matching offer.
+        If a price is invalid, the price of input or output is missing, or there is no matching offer.
     """
     from inference_econ.answers import price as buyer
 
@@ -104,4 +105,11 @@ def offered(model: ModelSpec, text: str) -> tuple[Mapping[str, float], Offer | N
                 option="api_prices",
             )
         prices[kind.strip()] = number
-    return prices, None
+    for kind in ("input", "output"):
+        if kind not in prices:
+            raise InputError(
+                f"--api-prices: the price of {kind} tokens is missing (got {text}); add {kind}=USD, or {kind}=0 if they "
+                "are free",
+                option="api_prices",
+            )
+    return {"cached_input": prices["input"], **prices}, None

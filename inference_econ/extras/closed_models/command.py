@@ -64,10 +64,12 @@ def infer(
     if hour_price:
         # Hourly price of a GPU implied by a token price of a known model on a known chip.
         (offer, *others) = seen
-        output, speed = offer.dollars_per_million_output_tokens, offer.tokens_per_second
-        if others or truth is None or offer.hardware is None or output is None or speed is None:
+        charged, output = offer.dollars_per_million_input_tokens, offer.dollars_per_million_output_tokens
+        speed = offer.tokens_per_second
+        if others or truth is None or offer.hardware is None or charged is None or output is None or speed is None:
             raise InputError(
-                "--hour-price is of one offer of a known model: --truth MODEL --offer output=0.4,speed=40,on=h100_sxm",
+                "--hour-price is of one offer of a known model: "
+                "--truth MODEL --offer input=0.1,output=0.4,speed=40,on=h100_sxm",
                 option="hour_price",
             )
         # Any hourly price gives the same result, because cost is proportional to it.
@@ -76,7 +78,7 @@ def infer(
             ie.frontier(setup, workload.requests(request)),
             float(output),
             float(speed),
-            input_price=float(offer.dollars_per_million_input_tokens or 0.0),
+            input_price=float(charged),
             price_over_cost=price_over_cost or 1.0,
         )
     if exponent:
