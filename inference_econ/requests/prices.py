@@ -108,8 +108,7 @@ def offered(model: ModelSpec, text: str) -> tuple[Mapping[str, float], Offer | N
     for kind in ("input", "output"):
         if kind not in prices:
             raise InputError(
-                f"--api-prices: the price of {kind} tokens is missing (got {text}); add {kind}=USD, or {kind}=0 if they "
-                "are free",
+                f"--api-prices: the price of {kind} tokens is missing (got {text}); add {kind}=USD, or {kind}=0",
                 option="api_prices",
             )
     return {"cached_input": prices["input"], **prices}, None
