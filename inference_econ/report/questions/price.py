@@ -60,15 +60,19 @@ class PricePage(AnswerPage[Sheet]):
                 f"This deployment was selected from {sheet.pick.layouts} layouts by this criterion: {sheet.pick.rule}. "
                 "For aggregated instances, use --aggregated."
             ]
-        notes = [
-            f"{choice_label(sheet)}. The load is {100 * sheet.load.utilization:.0f}% of capacity.",
-            *service.default_slo_notes(sheet.usual),
-            *service.wait_notes([sheet.load]),
+        earned = [
             *([] if api is None else [break_even(sheet, api)]),
             *([] if sheet.input_price is None else [_output_price(sheet, sheet.input_price)]),
+        ]
+        load = f"{choice_label(sheet)}. The load is {100 * sheet.load.utilization:.0f}% of capacity."
+        notes = [
+            # Comparisons with prices share a note, so that they do not displace the notes on prediction errors.
+            " ".join([load, *earned]),
+            *service.default_slo_notes(sheet.usual),
+            *service.wait_notes([sheet.load]),
             *service.kept_with(sheet.chances(sheet.targets), sheet.targets),
-            *([_EXPENSIVE_INPUT] if sheet.marginal["input"] > sheet.average["input"] else []),
             *doubts([setup], sheet.subjects()),
+            *([_EXPENSIVE_INPUT] if sheet.marginal["input"] > sheet.average["input"] else []),
             *([] if sheet.offer is None else [offer_label(sheet.offer)]),
         ]
         why = [
