@@ -59,8 +59,10 @@ class BuyPage(AnswerPage[Purchase]):
     ) -> Table:
         """Table of break-even points with the given columns and explanations."""
         answer = self.answer
-        # Rental units are loaded to their predicted SLO capacity, which about half of measured servers would not reach.
-        filled = min((_chances(lot, answer.targets) for lot in answer.lots), key=least_chance)
+        # Without a request rate, rental units are loaded to their predicted SLO capacity, which about half of measured
+        # servers would not reach.
+        loaded = answer.fleets.values() or answer.lots
+        filled = min((_chances(each, answer.targets) for each in loaded), key=least_chance)
         subjects = under_load((lot.service, lot.load) for lot in answer.lots)
         return view(
             title,
@@ -82,6 +84,7 @@ class BuyPage(AnswerPage[Purchase]):
                 f"The table has the cheapest and the median of {len(answer.offers)} API offers. '$ a month': rent "
                 f"of {self.fleet if answer.request_rate is None else 'the fleet for this rate'} for {MONTH_HOURS:g} "
                 "hours, busy or idle.",
+                f"P(SLO met) applies to {'fleets at this rate' if answer.request_rate else 'full rental units'}.",
                 *_pools(answer.fleets.values() or [lot.pools for lot in answer.lots]),
                 *lot_prices(answer.lots),
                 f"Assumptions: {assumptions_label(self.setups())}.",
@@ -152,9 +155,11 @@ class BuyPage(AnswerPage[Purchase]):
         return f"{amount(crossover.first or 0.0)} requests/s"
 
 
-def _chances(lot: CapacityBlock, targets: Targets) -> Chances:
-    """Probabilities that a full rental unit meets the SLOs."""
-    return chances(lot.service, lot.load, targets) if lot.pools is None else lot.pools.chances(targets)
+def _chances(each: CapacityBlock | Deployment, targets: Targets) -> Chances:
+    """Probabilities that a full rental unit, or a fleet at its request rate, meets the SLOs."""
+    if isinstance(each, Deployment):
+        return each.chances(targets)
+    return chances(each.service, each.load, targets) if each.pools is None else each.pools.chances(targets)
 
 
 def _pools(choices: Iterable[Deployment | None]) -> list[str]:

@@ -11,9 +11,12 @@ import pytest
 import inference_econ as ie
 from inference_econ.answers.deployments.default_slo import offers_of
 from inference_econ.answers.deployments.serving_options import Arrangement
+from inference_econ.answers.price import price
 from inference_econ.errors import InputError
 from inference_econ.extras.fleets.buy import MONTH_HOURS, MONTHLY, Crossover, Purchase, buy, charged
+from inference_econ.extras.fleets.buy_page import BuyPage
 from inference_econ.inputs import Offer, catalog
+from inference_econ.report.questions.price import PricePage
 from inference_econ.serving import Services
 
 TARGETS = ie.Targets(0.5, 0.03)
@@ -52,6 +55,14 @@ def test_a_walk_along_the_traffic_finds_the_same_crossovers(bought: Purchase, sh
     assert crossover.first == pytest.approx(rates[np.argmax(cheaper)], abs=step)
     last = np.flatnonzero(~cheaper)[-1]
     assert crossover.always == pytest.approx(rates[last + 1], abs=2 * step)
+
+
+def test_the_probability_at_a_rate_is_that_of_price(layouts: Services) -> None:
+    targets = ie.Targets(tpot_seconds=0.012)
+    priced = PricePage(price([layouts], 2.0, targets=targets)).tables()[0]
+    bought = BuyPage(buy([layouts], API, targets, request_rate=2.0)).tables()[0]
+    (chance,) = (note for note in priced.notes if note.startswith("P(TPOT"))
+    assert chance in bought.notes
 
 
 @pytest.mark.parametrize("arrangement", ["both", "aggregated", "disaggregated"])
