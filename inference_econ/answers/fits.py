@@ -138,9 +138,7 @@ def fits(setup: Setup, traffic: Traffic | Requests, space: Space | None = None, 
     """
     tried, requests = Space() if space is None else space, Requests.of(traffic)
     free = setup if setup.price is not None else replace(setup, price=HourPrice(1.0, UNPRICED))
-    if tried.gpus is not None:
-        tried = replace(tried, max_accelerators=min(tried.gpus, tried.max_accelerators or tried.gpus))
-    if tried.max_accelerators is not None or tried.pins.given():
+    if tried.largest is not None or tried.pins.given():
         return _of_sizes(free, requests, tried, concurrency)
     try:
         return _of_sizes(free, requests, replace(tried, max_accelerators=node(setup.hardware)), concurrency)

@@ -86,7 +86,7 @@ def check_space(setup: Setup, space: Space) -> None:
         If a parallelism degree is not an integer, or if degrees contradict each other, the model, the engines or the
         limit on the instance size.
     """
-    pins, largest = space.pins, space.max_accelerators
+    pins, largest = space.pins, space.largest
     if space.grid == "whole":
         pins.check_whole()
         check_pins(setup.model, pins)
@@ -191,11 +191,12 @@ def offer(
             f"for a model under {served.assumptions.name}"
         )
     smallest = memory.weight_bytes(served.model, served.precision, served.assumptions.capacity.host_weights) / usable
-    largest = None if tried.max_accelerators is None else int(tried.max_accelerators)
+    largest = None if tried.largest is None else int(tried.largest)
     chips = served.hardware if served.engines else None
     grid = whole_grid(smallest, pipeline=tried.pipeline, largest=largest, pins=tried.pins, hardware=chips)
     if not grid.accelerators.size:
-        allowed = f"at most {largest} are allowed (--max-instance-gpus allows more)"
+        option = "--gpus" if largest == tried.gpus else "--max-instance-gpus"
+        allowed = f"at most {largest} are allowed ({option} allows more)"
         if tried.pins.given():
             allowed = f"{tried.pins.text} leaves no instance of that size"
         formats = formats_label(replace(served.precision, embeddings=served.precision.weights)).removeprefix("weights ")
@@ -354,7 +355,7 @@ def make_grid(setup: Setup, space: Space) -> grids.InstanceGrid:
             "and instance_gpus, or use grid 'whole'"
         )
     check_space(setup, space)
-    pins, largest = space.pins, 1 if setup.assumptions.cpu.layers else space.max_accelerators
+    pins, largest = space.pins, 1 if setup.assumptions.cpu.layers else space.largest
     weights = memory.weight_bytes(setup.model, setup.precision, setup.assumptions.capacity.host_weights)
     usable = setup.hardware.hbm_bytes * setup.assumptions.capacity.usable_memory
     smallest = weights / usable

@@ -392,22 +392,26 @@ def market(
     reasons: dict[str, InputError | NothingFitsError] = {}
     candidates: list[Candidate] = []
     labels: list[str] = []
+    engines: set[str] = set()
     pooled = pooling or Pooling()
     groups = _groups(setup, tried, pooled)
     for practised in recipes_to_try(setup, speculation):
         practised = practised if levels else practised._replace(setup=practised.setup.unmeasured)
         labels_of = {way: label_of(practised.setup, practised.speculation, apart=way) for way in _WAYS[arrangement]}
         labels += labels_of.values()
+        ways = [way for way, label in labels_of.items() if not among or label in among]
+        engines.update([engine_of(practised.setup)] if ways else [])
         try:
-            ways = [way for way, label in labels_of.items() if not among or label in among]
             candidates += _arranged(practised, requests, tried, ways, pooled, slots, ttft_seconds, groups)
         except TooMuchError:
             raise  # a smaller query is better than an incomplete list
         except (InputError, NothingFitsError) as error:
             reasons.setdefault(engine_of(practised.setup), error)
     if not candidates or (only_pools and all(candidate.pools is None for candidate in candidates)):
-        first = next(iter(reasons.values()), None)
-        raise _none(setup, labels, among, tried.gpus) if first is None else _reason(setup, requests, tried, first)
+        # An engine without an error has layouts, but no deployment with the requested label or arrangement.
+        if not engines or engines - reasons.keys():
+            raise _none(setup, labels, among, tried.gpus)
+        raise _reason(setup, requests, tried, next(iter(reasons.values())))
     able = {candidate.engine for candidate in candidates}
     unable = (*skipped, *(f"{label}: {reason}" for label, reason in reasons.items() if label not in able))
     if not unable:
@@ -539,7 +543,7 @@ def _arranged(
             if has_recipes(run) and run.engines:
                 decode = with_cache(for_engine(decode, run.engines[0]), run.precision.kv)
             writing = _usual(practised._replace(setup=decode), requests, space, apart=True)
-        most = space.max_accelerators or math.inf
+        most = space.largest or math.inf
         every = pools(
             reading, writing, layer_by_layer=pooling.layer_by_layer, chains=pooling.chains, largest=most,
             groups=groups,
@@ -609,7 +613,6 @@ def _chosen(practised: RecipeSetup, space: Space, *, apart: bool) -> tuple[int |
     named = _named(practice, apart=apart)
     inside = [chips for tp, dp, pp in named if (chips := tp * dp * pp) <= setup.hardware.link_domain]
     most = 1 if setup.hardware.desk else max(MACHINE, node(setup.hardware), _with_caches(setup), *inside)
-    most = most if space.gpus is None else min(most, space.gpus)
     grouped = {dp > 1 for _, dp, _ in named}
     if practice is None or practice.proposer is None or len(grouped) != 1:
         return most, None

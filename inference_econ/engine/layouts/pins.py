@@ -245,6 +245,11 @@ class Space:
         if self.max_accelerators is not None and not self.max_accelerators > 0:
             raise InputError(f"max_accelerators must be positive, got {self.max_accelerators:g}")
 
+    @property
+    def largest(self) -> float | None:
+        """Size of the largest instance that both limits allow [1]; None without a limit."""
+        return min((limit for limit in (self.max_accelerators, self.gpus) if limit is not None), default=None)
+
 
 def as_setting(name: str, value: object) -> str:
     """Format a fixed value as in scenario files, for error messages."""
