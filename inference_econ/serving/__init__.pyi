@@ -2,6 +2,7 @@
 
 from . import services as services
 from . import steady as steady
+from .analytical_validity import delays_prefill as delays_prefill
 from .analytical_validity import needs_simulation as needs_simulation
 from .analytical_validity import seen as seen
 from .analytical_validity import simulate_where_needed as simulate_where_needed

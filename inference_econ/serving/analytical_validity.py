@@ -37,6 +37,11 @@ _BACKLOG = 0.05
 _PLAYED = 6
 
 
+def delays_prefill(service: Service) -> bool:
+    """Check whether attention-DP groups of an instance delay prefill until every group has a prompt."""
+    return service.setup.held_steps > 0.0 and float(reading_groups(service.setup, service.plans)[0]) > 1.0
+
+
 def needs_simulation(service: Service, load: Loaded) -> bool:
     """Check whether latencies of the analytical model may be wrong by more than 10% at a load.
 
@@ -63,7 +68,7 @@ def needs_simulation(service: Service, load: Loaded) -> bool:
     if max(service.requests.isl.scv, service.requests.osl.scv) > VARIATION or load.utilization > FILLED * (1.0 + 1e-9):
         return True
     # If attention-DP groups delay prefill for each other, the analytical model has only the mean of this delay.
-    if service.setup.held_steps and float(reading_groups(service.setup, service.plans)[0]) > 1.0:
+    if delays_prefill(service):
         return True
     # If the peak concurrency exceeds memory, requests queue for memory.
     if load.in_flight + _P99 * np.sqrt(load.in_flight) > max(service.slots, 1.0 + _P99):

@@ -33,7 +33,16 @@ from inference_econ.report.service import (
     unknown_chances,
     with_notes,
 )
-from inference_econ.serving import Gamma, Loaded, arrivals_of, needs_simulation, seen, simulate_where_needed
+from inference_econ.serving import (
+    Gamma,
+    Loaded,
+    Service,
+    arrivals_of,
+    delays_prefill,
+    needs_simulation,
+    seen,
+    simulate_where_needed,
+)
 
 if TYPE_CHECKING:
     from inference_econ.answers.launching.plan import Start
@@ -128,7 +137,7 @@ def load_table(curve: LoadCurve) -> Table:
         notes += [*unknown_chances(targets, chances), *chances_notes(targets, chances)]
         if targets.confidence is not None:
             why.append(f"These two columns include a margin for {100 * targets.confidence:g}% confidence.")
-    why += grounds([setup], subjects, SEEN)
+    why += [*_delay_notes(sheet.service), *grounds([setup], subjects, SEEN)]
     least = (
         *("board_watts", "joules_per_output_token", "concurrency_per_replica", "good_requests_per_second"),
         "dollars_per_million_output_tokens",
@@ -147,6 +156,16 @@ def _capacity_note(points: Sequence[LoadPoint]) -> str:
     if rates := _rates(point for point in points if point.load.saturated):
         return f"OVERLOADED at {rates} requests/s: queues grow without bound above {most:.4g} requests/s."
     return f"Capacity: {most:.4g} requests/s."
+
+
+def _delay_notes(service: Service) -> list[str]:
+    """Sentence on the part of TTFT in which attention-DP groups delay prefill; empty without a delay."""
+    if not delays_prefill(service):
+        return []
+    return [
+        f"With concurrent requests, TTFT includes a delay of at most {service.setup.held_steps:g} decode steps, until "
+        "every attention-DP group has a prompt. Change it with --set assumptions.serving.held_steps=N (0: no delay)."
+    ]
 
 
 def _load_notes(points: Sequence[LoadPoint]) -> Iterator[str]:
@@ -318,6 +337,7 @@ class EstimatePage(AnswerPage[DeploymentEstimate]):
             "Concurrency and requests/s are totals over all replicas. Parentheses contain 80% intervals.",
             f"This layout was selected from {answer.pick.layouts} by this criterion: {answer.pick.rule}. "
             f"Assumptions: {assumptions_label(self.setups())}.",
+            *_delay_notes(answer.service),
             *grounds(self.setups(), subjects, SERVED),
         )
         return (view(title, records, columns, kind="estimate_point", notes=notes, why=why, least=_LEAST_OF_STATES),)
