@@ -111,7 +111,7 @@ def instances_of(layouts: Services | Service) -> Instances:
 NAMES = ("ttft", "tpot", "e2e")
 #: Largest planned load, as a share of the capacity [1]. Above this load, queueing time is too sensitive to the load.
 FULLEST = 0.98
-#: Largest planned load if no SLO would be missed below saturation, as a share of the capacity [1].
+#: Planned load of prefill instances, and load at the default request rate, as a share of the capacity [1].
 FILLED = 0.8
 #: Quantile of prompt lengths that stands for the shortest prompt [1].
 _SHORTEST = 1e-3
@@ -135,7 +135,8 @@ class Targets:
         Required probability that a measured server meets each SLO, above 0.5 and at most 0.9 [1]; None for no safety
         margin.
     fullest : float
-        Largest planned load as a share of the capacity [1]; by default :data:`FULLEST`, or :data:`FILLED` without SLOs.
+        Largest planned load as a share of the capacity [1]. Without SLOs, the default is the same, so that a deployment
+        within some SLOs is never cheaper than one without SLOs.
     ttft_percentile, tpot_percentile, e2e_percentile : str or None
         Statistic of each SLO; None for the default ``percentile``.
     is_default : bool
@@ -159,7 +160,7 @@ class Targets:
     percentile: str = "p90"
     e2e_seconds: float = math.inf
     confidence: float | None = None
-    fullest: float = math.nan
+    fullest: float = FULLEST
     ttft_percentile: str | None = None
     tpot_percentile: str | None = None
     e2e_percentile: str | None = None
@@ -172,8 +173,6 @@ class Targets:
         for name in ("percentile", *(f"{name}_percentile" for name in NAMES)):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, percentiles.percentile(getattr(self, name)))
-        if math.isnan(self.fullest):
-            object.__setattr__(self, "fullest", FULLEST if self.given else FILLED)
         if self.confidence is not None:
             check_confidence(self.confidence)
             if not self.given and not self.is_default:

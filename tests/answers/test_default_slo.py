@@ -12,7 +12,7 @@ from inference_econ.answers.deployments.recommend import Users, most_traffic, re
 from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.price import price
 from inference_econ.answers.resource_limit import Means
-from inference_econ.answers.slo import FILLED, FULLEST, Targets
+from inference_econ.answers.slo import FULLEST, Targets
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import catalog, known_offers
 from inference_econ.report.headings import promises_label
@@ -126,7 +126,7 @@ def test_where_nothing_is_that_fast_either_there_is_no_slo() -> None:
     asked = Targets(percentile="p95", is_default=True)
     sheet, sized = price(layouts, 1.0, targets=asked), recommend([layouts], 1.0, asked)
     assert sheet.targets == sized.targets == Targets(percentile="p95")
-    assert sheet.targets.fullest == FILLED
+    assert sheet.targets.fullest == FULLEST
     assert sheet.usual == sized.usual == UsualSpeed(0.0, "nothing here reaches 20", offered=False)
     assert default_slo_notes(sheet.usual) == (
         "No TPOT SLO is set, because nothing here reaches 20 tokens/s per user. Set one with --tpot.",

@@ -17,7 +17,7 @@ from inference_econ.answers.disaggregated.load import DisaggregationTerms
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.layout_services import offer
 from inference_econ.answers.resource_limit import Means
-from inference_econ.answers.slo import Targets
+from inference_econ.answers.slo import FULLEST, Targets
 from inference_econ.engine import Rent, Setup, Space
 from inference_econ.errors import InputError, NothingFitsError, TooLittleError
 from inference_econ.inputs import Requests
@@ -94,8 +94,8 @@ def test_what_binds_is_what_a_little_more_would_break() -> None:
         best = most_traffic([small()], Means(2), targets)[0]
         assert best.binding == binding
         assert targets.first_violated(best.load) is None
-    # Without an SLO, servers are loaded to 80% of capacity.
-    assert best.load.utilization == pytest.approx(0.8, rel=1e-4)
+    # Without an SLO, the limit is the same as within SLOs that no load violates.
+    assert best.load.utilization == pytest.approx(FULLEST, rel=1e-4)
 
 
 def test_a_gigawatt_is_written_whole() -> None:

@@ -284,6 +284,14 @@ def test_pools_and_instances_are_ranked_by_what_they_cost() -> None:
         assert targets.first_violated(choice.load) is None
 
 
+def test_a_plan_without_slos_costs_no_more_than_a_plan_within_slos() -> None:
+    layouts = offer_of(most=1)
+    rate = 0.9 * float(layouts.states.requests_per_second.max())
+    free, promised = (recommend([layouts], rate, targets, play=False)[0] for targets in (Targets(), Targets(5.0, 0.5)))
+    assert free.dollars_per_hour <= promised.dollars_per_hour
+    assert free.replicas == 1
+
+
 def test_at_equal_cost_the_likelier_comes_first() -> None:
     """Rows are ordered by probability to the nearest 10%, then measured deployments, then speed."""
     targets = Targets(1.0, 0.04)
