@@ -175,12 +175,13 @@ def fleet(
     shared_prefix: float | None = 0, traffic: Value = None, workloads: Values = None, trace: Value = None,
     agents: Values = None, router: Literal['round_robin', 'least_busy', 'prefix_aware'] | None = None,
     tier: Values = None, arrival_scv: float | None = 1, ttft: Value = None, tpot: Value = None, e2e: Value = None,
-    confidence: Value = None, percentile: Value = 'p90', on: Values = None, stock: Values = None,
-    pricing: Values = None, policy: Literal['in_flight', 'rate', 'utilization'] | None = 'in_flight',
-    target: float | None = None, min_replicas: int | None = 1, start_up: Value = None,
-    interruptions: float | None = None, spot_share: float | None = None, rent: Literal['gpu', 'node'] | None = 'gpu',
-    slots: int | None = None, token_budget: int | None = None, usable_memory: float | None = None, tp: Value = None,
-    pp: Value = None, dp: Value = None, ep: Value = None, redundant_experts: int | None = None, dcp: int | None = None,
+    confidence: Value = None, percentile: Value = 'p90', any_speed: bool | None = False, on: Values = None,
+    stock: Values = None, pricing: Values = None,
+    policy: Literal['in_flight', 'rate', 'utilization'] | None = 'in_flight', target: float | None = None,
+    min_replicas: int | None = 1, start_up: Value = None, interruptions: float | None = None,
+    spot_share: float | None = None, rent: Literal['gpu', 'node'] | None = 'gpu', slots: int | None = None,
+    token_budget: int | None = None, usable_memory: float | None = None, tp: Value = None, pp: Value = None,
+    dp: Value = None, ep: Value = None, redundant_experts: int | None = None, dcp: int | None = None,
     instance_gpus: int | None = None, max_instance_gpus: float | None = None, pipeline: bool | None = True,
     draft: Value = None, mtp: bool | None = False, eagle: bool | None = False, ngram: bool | None = False,
     draft_weights: Value = None, acceptance: Values = None, acceptance_file: Value = None, max_draft: int | None = None,
@@ -189,7 +190,7 @@ def fleet(
 ) -> DayOfFleet: ...
 @overload
 def fleet(
-    offers: Sequence[Candidate | Services], rates: Sequence[float], targets: Targets, *,
+    offers: Sequence[Candidate | Services], rates: Sequence[float], targets: Targets | None=..., *,
     stock: Mapping[str, int] | None=..., ways: Collection[Way]=..., policy: Policy=..., target: float | None=...,
     min_replicas: int=..., arrival_scv: float=..., elasticity: Elasticity | None=..., progress: Progress | None=...
 ) -> DayOfFleet: ...

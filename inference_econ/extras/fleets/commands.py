@@ -92,12 +92,12 @@ def fleet(
     The plan combines GPU types and reserved, on-demand and spot machines for known hourly loads. A solver bounds the
     excess cost of the plan over the optimum. A simulation compares the plan with an autoscaler that does not know the
     load in advance. Without --target, the autoscaler uses the cheapest target at which 99% of requests meet the SLOs.
-    Replicas are aggregated instances, as in 'recommend --aggregated'. If a disaggregated deployment would cost less,
-    the command reports its cost.
+    Without an SLO, the fleet must reach the median speed of API offers of the model. Replicas are aggregated instances,
+    as in 'recommend --aggregated'. If a disaggregated deployment would cost less, the command reports its cost.
     """
     from inference_econ.extras.fleets.capacity_blocks import WAYS
 
-    requests, targets = workload.requests(request, fitted=True), workload.targets(request)
+    requests, targets = workload.requests(request, fitted=True), workload.default_targets(request)
     day = _day(rates, requests)
     # The rates contain the hourly profile. Within an hour, arrivals have a constant rate.
     if requests.arrivals is not None:

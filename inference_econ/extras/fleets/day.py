@@ -13,6 +13,7 @@ import numpy as np
 
 from inference_econ._answer import Shown
 from inference_econ._types import Array, Indices, Progress
+from inference_econ.answers.deployments.default_slo import UsualSpeed, with_default_slo
 from inference_econ.answers.deployments.deployment import Deployment
 from inference_econ.answers.deployments.recommend import as_candidates, fleets
 from inference_econ.answers.deployments.serving_options import Candidate
@@ -636,6 +637,8 @@ class DayOfFleet(Shown):
         Scaling behavior of replicas.
     left_out : tuple of str
         Messages on chips that cannot meet the SLOs, and on disaggregated deployments that would be cheaper.
+    usual : UsualSpeed or None
+        Speed that the default TPOT SLO requires; None if the query sets the SLOs.
     """
 
     page = "extras.fleets.day_page:FleetPage"
@@ -651,6 +654,7 @@ class DayOfFleet(Shown):
     runs: Mapping[str, SimulatedDay]
     elasticity: Elasticity
     left_out: tuple[str, ...] = ()
+    usual: UsualSpeed | None = None
 
     @property
     def saved_by_knowing(self) -> float:
@@ -740,7 +744,7 @@ class DayOfFleet(Shown):
 def fleet(
     offers: Sequence[Candidate | Services],
     rates: Sequence[float],
-    targets: Targets,
+    targets: Targets | None = None,
     *,
     stock: Mapping[str, int] | None = None,
     ways: Collection[Way] = WAYS,
@@ -760,8 +764,9 @@ def fleet(
         planned cost is reported.
     rates : sequence of float
         Mean request rate of each hour [1/s], interpolated between the middles of hours; the day repeats.
-    targets : Targets
-        SLOs.
+    targets : Targets, optional
+        SLOs; by default, the default TPOT SLO of the model (:func:`.default_slo.usual_speed`). ``Targets()`` sets no
+        SLO.
     stock : mapping of str to int, optional
         Maximum number of accelerators at the same time, by chip [1]; unlimited by default.
     ways : collection of {'reserved', 'on_demand', 'spot', 'owned'}
@@ -800,14 +805,20 @@ def fleet(
     busiest = max(needed(day))
     candidates = as_candidates(offers)
     together = [candidate for candidate in candidates if candidate.pools is None]
-    best = best_of_chips(together, busiest, targets, arrival_scv=arrival_scv, play=False, note=left_out.append)
+
+    def best_within(promised: Targets) -> dict[str, Deployment]:
+        left_out.clear()
+        return best_of_chips(together, busiest, promised, arrival_scv=arrival_scv, play=False, note=left_out.append)
+
+    best, targets, usual = with_default_slo(candidates, targets, best_within)
     offered = lots(best, targets, arrival_scv=arrival_scv, ways=ways, note=left_out.append)
     whole = min(choice.dollars_per_hour for choice in best.values())
     apart = PooledDay.of(candidates, needed(day), targets, whole / (1.0 + SIMPLER), arrival_scv)
-    return planned(
+    found = planned(
         offered, day, targets, offers, ways=ways, stock=stock, policy=policy, target=target, min_replicas=min_replicas,
         elasticity=elasticity, left_out=left_out, apart=apart, progress=progress,
     )  # fmt: skip
+    return replace(found, usual=usual)
 
 
 def planned(

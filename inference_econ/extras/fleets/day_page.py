@@ -16,7 +16,7 @@ from inference_econ.report.fields import view
 from inference_econ.report.headings import promises_label
 from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Pieces, Table
-from inference_econ.report.service import service_title
+from inference_econ.report.service import default_slo_notes, service_title
 
 #: Autoscaler metrics in words.
 _LOOKS = words("policy")
@@ -44,6 +44,7 @@ class FleetPage(AnswerPage[DayOfFleet]):
             ),
             kind="fleet_lot",
             notes=(
+                *default_slo_notes(answer.usual),
                 *doubts(self.setups(), self._subjects()),
                 *(f"Left out: {reason}." for reason in answer.left_out),
             ),

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers.deployments.recommend import most_traffic
+from inference_econ.answers.deployments.recommend import most_traffic, recommend
 from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.extras.fleets.capacity_blocks import CapacityBlock, best_of_chips, lots, prices_by_way
 from inference_econ.extras.fleets.day import RentedFleet, autoscaler, fleet, plan, play
+from inference_econ.extras.fleets.day_page import FleetPage
 from inference_econ.inputs import catalog
 from inference_econ.serving import Services
 
@@ -91,6 +92,15 @@ def test_stock_replicas_and_spot_are_bounds(offered: Sequence[CapacityBlock]) ->
         plan(offered, [40.0] * 4, CALM, stock={chip: 8}, min_replicas=9)
     with pytest.raises(NothingFitsError, match=r"only spot machines are allowed, and at most 50 % .*--spot-share 1"):
         plan([lot for lot in offered if lot.way == "spot"], [40.0] * 4, CALM, stock={})
+
+
+def test_the_default_slo_is_that_of_recommend(layouts: Services) -> None:
+    answer, sized = fleet([layouts], [5.0, 9.0], target=0.8), recommend([layouts], 9.0, most=1, play=False)
+    assert (answer.targets, answer.usual) == (sized.targets, sized.usual)
+    assert answer.usual is not None
+    assert "default TPOT" in FleetPage(answer).tables()[0].title
+    without = fleet([layouts], [5.0, 9.0], ie.Targets(), target=0.8)
+    assert without.usual is None and not without.targets.given
 
 
 def test_a_known_day_is_played_for_what_it_was_planned_for(layouts: Services) -> None:
