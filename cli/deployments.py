@@ -382,7 +382,7 @@ def compare(
     common, rates = subject.shared_settings(request), prices.of_compared(request.price, hardware)
     result = studies.compare.compare(price=rates, series=_series(listed), progress=request.progress, **common)
     page = report.compare.ComparisonPage(result, sorted(set(speeds)), sorted(set(costs)), y)
-    if len(page.undrawn()) == len(result.curves):
+    if len(report.compare.undrawn(result, y)) == len(result.curves):
         result.curves[0].front.metric(y)  # rejects unknown metrics, with or without a picture
     return page
 

@@ -130,7 +130,7 @@ def emit(answered: Shown | report.page.Page, output: Output, asked: Invocation) 
     roofline = asked.values.get("roofline")
     if roofline is not None:
         assert isinstance(page, report.explain.ExplanationPage)
-        page.draw_roofline(roofline)
+        report.charts.write_chart(page.charts()["roofline"], roofline)
         remark(f"wrote {roofline}", quiet=output.quiet)
 
 

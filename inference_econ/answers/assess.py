@@ -919,7 +919,10 @@ def _assess_steps(
     bound = replace(setup, assumptions=catalog.assumptions("ideal"))
     measured = operating_point(setup, observed)
     layout = decode_frontier(setup, traffic.replace(max_tokens_per_second=None), Space(pins))
-    batches = _batches(measured, pins)
+    # The group with the most sequences determines the step time, so each possible number of groups rounds the batch up.
+    chips = measured.instance_accelerators
+    groups = [number for number in range(1, chips + 1) if chips % number == 0 and number % pins.groups == 0]
+    batches = np.unique([np.ceil(measured.instance_batch / number - ROUNDING) * number for number in groups])
     subject = asked_subject(setup, traffic.isl, traffic.osl, float(accelerators), measured.instance_batch)
 
     def against(share: float, setting: Setup, grid: InstanceGrid) -> Gap:
@@ -952,16 +955,6 @@ def _assess_steps(
         progress(1.0, "done")
     tried = layouts(setup, grid).shape[0]
     return Assessment(setup, None, measured, anywhere, same_size, ideal, predicted, tried, parts, shortage)
-
-
-def _batches(measured: OperatingPoint, pins: Pins) -> Array:
-    """Measured batch of an instance, rounded up to a multiple of each possible number of attention-DP groups [1].
-
-    The group with the most sequences determines the step time, so all groups are assumed to be that full.
-    """
-    chips = measured.instance_accelerators
-    groups = [number for number in range(1, chips + 1) if chips % number == 0 and number % pins.groups == 0]
-    return np.unique([np.ceil(measured.instance_batch / number - ROUNDING) * number for number in groups])
 
 
 def _shortage(setup: Setup, grid: InstanceGrid, batch: float) -> Shortage:

@@ -451,7 +451,7 @@ def chances_of(reading: Instances, decoding: Instances, load: Loaded, targets: T
         _kept(reading, "ttft", targets.ttft_seconds, seen.get("ttft")),
         _kept(decoding, "tpot", targets.tpot_seconds, seen.get("tpot")),
         _kept(decoding, "request", targets.e2e_seconds, seen.get("e2e")),
-        _chance(decoding, "throughput", room),
+        _kept(decoding, "throughput", room, 1.0),
     )
 
 
@@ -460,11 +460,9 @@ def _kept(instances: Instances, quantity: Quantity, promised: float, predicted: 
     if predicted is None:
         return None
     # Outputs of one token have no TPOT, so they meet any TPOT SLO.
-    return 1.0 if predicted == 0.0 else _chance(instances, quantity, promised / predicted)
-
-
-def _chance(instances: Instances, quantity: Quantity, slack: float) -> float | None:
-    return chance(instances.setup.assumptions, quantity, slack, bounds.subjects_of(instances))
+    if predicted == 0.0:
+        return 1.0
+    return chance(instances.setup.assumptions, quantity, promised / predicted, bounds.subjects_of(instances))
 
 
 def chances_record(chances: Chances) -> dict[str, float | None]:

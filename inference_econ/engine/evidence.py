@@ -157,15 +157,12 @@ class Runs:
 
     def layouts(self, model: str, hardware: str) -> KnownLayouts:
         """Layouts that were measured with a model on a GPU."""
-        alike = [line for line in self.lines if line["hardware"] == hardware and _is_of(line, model)]
+        lines = (line for line in self.lines if line["hardware"] == hardware)
+        alike = [line for line in lines if bare_name(line["model"], line["weights"]) == model]
         apart = [line for line in alike if line["arrangement"] == "disaggregated"]
         together = frozenset(line["layout"] for line in alike if line not in apart)
         decode, prefill = (frozenset(line[name] for line in apart) for name in ("layout", "prefill_layout"))
         return KnownLayouts(together, decode, prefill)
-
-
-def _is_of(line: Mapping[str, str], model: str) -> bool:
-    return bare_name(line["model"], line["weights"]) == model
 
 
 @cache

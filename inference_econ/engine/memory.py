@@ -21,7 +21,8 @@ from inference_econ.engine.layouts.plans import (
     fullest_over_mean,
 )
 from inference_econ.engine.layouts.startable import indivisible
-from inference_econ.engine.operators.work import Contexts, adapter_bytes
+from inference_econ.engine.operators.table import OperatorTable, held_bytes
+from inference_econ.engine.operators.work import Contexts, rows_of_layers
 from inference_econ.engine.served import Served
 from inference_econ.formulas.attention import eight_bit_key_bytes
 from inference_econ.inputs import (
@@ -219,7 +220,8 @@ def _all_weights(setup: Served, plans: Plans) -> dict[str, Array | float]:
     fullest = fullest_over_mean(model.layers, plans, assumptions.layout)
     held = {name: size if name in _BESIDE_LAYERS else size * fullest for name, size in groups.items()}
     if assumptions.adapters.loras:
-        held["adapters"] = adapter_bytes(setup, plans)
+        table = OperatorTable(setup, plans)
+        held["adapters"] = held_bytes(table, rows_of_layers(table, fullest))
     return held
 
 
@@ -419,12 +421,8 @@ def cached_tokens(needed: Memory, plans: Plans, context: float, assumptions: Ass
     return np.asarray(np.maximum(needed.available_bytes - needed.weight_bytes, 0.0) / of_one * context)
 
 
-def could_fit(memory: Memory, plans: Plans) -> npt.NDArray[np.bool_]:
-    """True for plans that fit in memory and have a possible pipeline depth, broadcastable to ``plans.shape``."""
-    return memory.fits & ~_too_deep(plans)
-
-
-def _too_deep(plans: Plans) -> npt.NDArray[np.bool_]:
+def too_deep(plans: Plans) -> npt.NDArray[np.bool_]:
+    """True for plans with more pipeline stages than GPUs or sequences, shape ``plans.shape``."""
     return np.asarray(plans.pp > np.minimum(plans.accelerators, plans.batch) * (1.0 + DEPTH_TOLERANCE))
 
 
@@ -443,7 +441,7 @@ def reasons(setup: Served, needed: Memory, plans: Plans, layout: TensorLayout) -
         Split of weight matrices, along one dimension (1D) or along both (2D).
     """
     too_small = np.where(needed.available_bytes < needed.weight_bytes, WEIGHTS, CACHE)
-    code = np.where(_too_deep(plans), DEPTH, np.where(needed.fits, FITS, too_small))
+    code = np.where(too_deep(plans), DEPTH, np.where(needed.fits, FITS, too_small))
     if setup.most_linked is not None:
         code = np.where(plans.accelerators > setup.most_linked, NETWORK, code)
     if setup.assumptions.cpu.layers:

@@ -36,7 +36,10 @@ def outside_of(instances: Instances) -> tuple[list[str], list[str]]:
     if calibration is None:
         return [], []
     always = outside(instances.subject, assumptions)
-    if instances.speculates and not _corrected_for_speculation(instances):
+    # Corrections of this model and GPU may include servers with speculative decoding.
+    levels = instances.setup.levels
+    corrected = levels is not None and levels.with_speculation and instances.subject.corrected
+    if instances.speculates and not corrected:
         always.append("no fitted server used speculative decoding")
     layouts = unlike_layouts(instances.layouts, instances.subject, calibration)
     of_extremes = [outside(subject, assumptions) for subject in (*extremes(instances, calibration), *layouts)]
@@ -44,12 +47,6 @@ def outside_of(instances: Instances) -> tuple[list[str], list[str]]:
     if len(instances.accelerators) == 1:
         return [*always, *sometimes], []
     return always, sometimes
-
-
-def _corrected_for_speculation(instances: Instances) -> bool:
-    """Return True if corrections of this model and GPU apply, and include servers with speculative decoding."""
-    levels = instances.setup.levels
-    return levels is not None and levels.with_speculation and instances.subject.corrected
 
 
 def calibration_record(instances: Instances, quantities: Sequence[Quantity] = ("tpot",)) -> dict[str, object] | None:

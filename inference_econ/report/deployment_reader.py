@@ -21,7 +21,7 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import HBM
 from inference_econ.inputs.options import request_name
 from inference_econ.records.saved import SavedAnswer, of_command, read_json
-from inference_econ.requests import Request, kinds, subject, workload
+from inference_econ.requests import Request, subject, workload
 from inference_econ.serving import Service
 
 if TYPE_CHECKING:
@@ -350,11 +350,7 @@ def check_alone(request: Request, path: str, free: Collection[str]) -> None:
 
 def of_model(request: Request, text: str) -> Request:
     """Copy of a request with a model name in place of a saved result."""
-    kind = kinds.kind("model")
-    remark = kind.remark(text)
-    if remark:
-        request.tell(remark)
-    return replace(request, model=kind.read(text))
+    return replace(request, model=subject.meant(request, "model", text))
 
 
 def parts(saved: SavedAnswer, chosen: Chosen) -> list[PlanPart]:

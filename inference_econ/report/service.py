@@ -187,9 +187,7 @@ def started(layout: Mapping[str, float | str]) -> str:
     return f" ({layout['engine']})" if "engine" in layout else ""
 
 
-def with_engines(
-    table: Table, layouts: Iterable[Mapping[str, float | str]], setups: Iterable[Setup], after: str = "layout"
-) -> Table:
+def with_engines(table: Table, layouts: Iterable[Mapping[str, float | str]], setups: Iterable[Setup]) -> Table:
     """Add a column of engines after the layouts; the table is unchanged if layouts need no engine.
 
     Parameters
@@ -201,8 +199,6 @@ def with_engines(
     setups : iterable of Setup
         Setups with the requested engines. If all setups have the same engines, ``all`` represents a layout that all
         engines support.
-    after : str
-        Column that precedes the engines.
     """
     cells = [str(layout.get("engine", "-")) for layout in layouts]
     if all(cell == "-" for cell in cells):
@@ -210,7 +206,7 @@ def with_engines(
     engines = {", ".join(engine.name for engine in setup.engines) for setup in setups}
     everyone = engines.pop() if len(engines) == 1 else ""
     cells = ["all" if cell == everyone and ", " in cell else cell for cell in cells]
-    return _with_column(table, after, "engine", cells)
+    return _with_column(table, "layout", "engine", cells)
 
 
 def _with_column(table: Table, after: str, head: str, cells: Sequence[str]) -> Table:

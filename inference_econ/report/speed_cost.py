@@ -177,11 +177,6 @@ def speed_cost_chart(
     )
 
 
-def speed_question(y: Metric, of_cost: str) -> str:
-    """Question that a chart of a metric against user speed answers."""
-    return of_cost if AXES[y].dollars else AXES[y].question
-
-
 def between(value: float, factors: Factors) -> str:
     """Format a value, with its 80% interval if the interval is known.
 

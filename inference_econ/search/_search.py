@@ -328,7 +328,7 @@ class Search:
         plans = Plans.of(size, batch, pp, new_tokens)
         if not self.bounded:
             return index, plans
-        kept = np.flatnonzero(memory.could_fit(self.needed(plans), plans))
+        kept = np.flatnonzero(self.needed(plans).fits & ~memory.too_deep(plans))
         return index[kept], plans.at((kept,))
 
     def _evaluate(self, instances: Plans, part: Indices, added: Callable[[Plans], Array] | None) -> tuple[Plans, Array]:

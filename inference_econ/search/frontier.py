@@ -333,10 +333,6 @@ class Choosable(ABC, Generic[PointT]):
     def subjects(self, points: Sequence[PointT] | None = None) -> tuple[Instances, ...]:
         """Points as instances for a comparison with measured servers; by default all points."""
 
-    def preferred_subjects(self) -> tuple[Instances, ...]:
-        """Point of :meth:`preferred` as an instance, for a comparison with measured servers."""
-        return self.subjects([self.preferred()])
-
     def point(self, index: int) -> PointT:
         """A point with its layout."""
         return self.points([range(self.axes()[0].size)[index]])[0]

@@ -79,7 +79,9 @@ def smallest(
         sized = partial(smallest, pools, requests_per_second, limit=limit, layouts=layouts)
         return _best_of(sized, terms.by_token(pools.requests), _rank)
     search = _Search(pools, requests_per_second, terms.predicted(pools))
-    readers = search.fewest_readers
+    finite = search.least[np.isfinite(search.least)]
+    # Fewest prefill instances that sustain the rate, over all layout pairs; 0 if no pair meets the SLOs.
+    readers = float(finite.min()) if finite.size else 0.0
     seconds = _SECONDS * readers if math.isfinite(terms.targets.ttft_seconds) else 0.0
     load.check_instances(readers, seconds, "requests_per_second")
     best: load.PooledFleet | None = None
@@ -166,12 +168,6 @@ class _Search:
         self.alone, self.answers = cache(self._alone), cache(self._answers)
         self.queue = cache(partial(load.prefill_queue, pools, rate=rate, arrival_scv=self.scv))
         self.decoder = cache(partial(load.decoder, pools))
-
-    @property
-    def fewest_readers(self) -> float:
-        """Fewest prefill instances that sustain the rate, over all layout pairs [1]; 0 if no pair meets the SLOs."""
-        finite = self.least[np.isfinite(self.least)]
-        return float(finite.min()) if finite.size else 0.0
 
     def pairs(self) -> Iterator[tuple[float, int, int]]:
         """Yield a lower bound on the cost of each layout pair [USD/h] and the pair, in ascending order of the bound."""

@@ -23,7 +23,6 @@ from inference_econ.engine.operators.table import (
     Operator,
     OperatorTable,
     adapters,
-    held_bytes,
     pointwise,
     repeated,
 )
@@ -222,13 +221,6 @@ def decode_work(setup: Served, plans: Plans) -> Work:
 def rows_of_layers(table: OperatorTable, pace: Array | float) -> list[Operator]:
     """Operators of all layers, without pointwise operators (norms, activation functions)."""
     return [row for b in table.model.blocks for row in (*mixer(table, b, pace), *feed_forward(table, b, pace))]
-
-
-def adapter_bytes(setup: Served, plans: Plans) -> Array | float:
-    """Memory of low-rank adapters in an instance [B], shape (...)."""
-    pace = fullest_over_mean(setup.model.layers, plans, setup.assumptions.layout)
-    table = OperatorTable(setup, plans)
-    return held_bytes(table, rows_of_layers(table, pace))
 
 
 def after_layers(table: OperatorTable) -> tuple[Operator, ...]:

@@ -21,7 +21,7 @@ from inference_econ.answers.prefix_cache import behind
 from inference_econ.answers.price import Sheet, sheet
 from inference_econ.answers.resource_limit import Means
 from inference_econ.answers.slo import FILLED, Targets, chances, promised_rates
-from inference_econ.engine import Setup, chip_power
+from inference_econ.engine import chip_power
 from inference_econ.errors import InputError
 from inference_econ.extras.agents.sessions import Session, Sessions, Usual, draw_sessions, usual
 from inference_econ.extras.agents.simulated_pools import Writing, simulate_apart
@@ -223,7 +223,8 @@ class AgentLoad:
         """Tasks of the agents and their cost on a number of instances, as plain data."""
         trace, turns = self.trace, self.work.means.turns
         hourly = 3600.0 * trace.requests_per_second * replicas / self.instances / turns
-        dollars, watts = fleet.dollars_per_hour, _watts(fleet.service.setup, fleet.accelerators)
+        power = chip_power(fleet.service.setup.hardware)
+        dollars, watts = fleet.dollars_per_hour, None if power is None else fleet.accelerators * power.provisioned_watts
         return {
             "traffic": self.work.name,
             "router": self.router,
@@ -238,12 +239,6 @@ class AgentLoad:
             "hit_rate": sum(trace.hit_rates.values()),
             "hit_rates": dict(trace.hit_rates),
         }
-
-
-def _watts(setup: Setup, accelerators: float) -> float | None:
-    """Provisioned facility power of chips [W]; None if the power of the chip is unknown."""
-    power = chip_power(setup.hardware)
-    return None if power is None else accelerators * power.provisioned_watts
 
 
 @dataclass(frozen=True, slots=True)

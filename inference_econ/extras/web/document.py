@@ -194,12 +194,9 @@ def _picture(name: str, chart: Any) -> PictureSection:
     title = specification.pop("title", {})
     del specification["config"]
     words = title if isinstance(title, dict) else {"text": title}
-    return PictureSection(name, str(words.get("text", name)), _joined(words.get("subtitle", ())), specification)
-
-
-def _joined(lines: Sequence[str]) -> str:
-    """Join lines; lines that end in a hyphen are joined without a space."""
-    return "".join(line if line.endswith("-") else f"{line} " for line in lines).rstrip()
+    # Lines that end in a hyphen are joined without a space.
+    lines = (line if line.endswith("-") else f"{line} " for line in words.get("subtitle", ()))
+    return PictureSection(name, str(words.get("text", name)), "".join(lines).rstrip(), specification)
 
 
 def _sliders(page: Page, told: Summary, tables: Sequence[Table]) -> list[Slider]:

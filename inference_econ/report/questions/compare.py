@@ -52,12 +52,8 @@ class ComparisonPage(AnswerPage[Comparison]):
     def tables(self) -> Sequence[Table]:
         """Table with one row per compared frontier."""
         table = comparison_table(self.answer, self.speeds, self.costs)
-        reasons, priced = self.undrawn(), (curve.label for curve in self.answer.curves if curve.is_priced)
+        reasons, priced = undrawn(self.answer, self.y), (curve.label for curve in self.answer.curves if curve.is_priced)
         return (with_notes(table, [f"Not in the chart: {reasons[label]}." for label in priced if label in reasons]),)
-
-    def undrawn(self) -> dict[str, str]:
-        """Reasons why the chart lacks some of the frontiers, by label of the frontier."""
-        return _undrawn(self.answer, self.y)
 
     def record(self) -> object:
         """Return the compared frontiers with their points."""
@@ -166,11 +162,11 @@ def _row(curve: Curve, speeds: Sequence[float], costs: Sequence[float], rivals: 
 
 def comparison_chart(result: Comparison, y: Metric = "cost") -> Plot:
     """Chart data of the frontiers with their bands; charts of cost also show similar measured servers."""
-    bound, undrawn = result.bounds, _undrawn(result, y)
+    bound, missing = result.bounds, undrawn(result, y)
     fronts = {
         _marked(curve.label, "".join(map(_titled, re.split("(, | on )", curve.label))), bound): curve.front
         for curve in result.curves
-        if curve.label not in undrawn
+        if curve.label not in missing
     }
     shown = len(fronts) <= _BANDS
     lines = [
@@ -180,11 +176,11 @@ def comparison_chart(result: Comparison, y: Metric = "cost") -> Plot:
     lines += speed_cost.measured_lines(fronts if shown and y == "cost" else {}, y)
     services = any(isinstance(front, ServiceFrontier) for front in fronts.values())
     question = f"What does {'serving' if services else 'decoding'} cost at each speed?"
-    title = f"{speed_cost.speed_question(y, question)}\n{frontiers_title([*fronts.values()])}"
+    title = f"{speed_cost.AXES[y].question or question}\n{frontiers_title([*fronts.values()])}"
     return speed_cost.speed_cost_chart(title, lines, [front.setup for front in fronts.values()], y)
 
 
-def _undrawn(result: Comparison, y: Metric) -> dict[str, str]:
+def undrawn(result: Comparison, y: Metric) -> dict[str, str]:
     """Reasons why some frontiers have no values of the metric, by label of the frontier."""
     reasons = {}
     for curve in result.curves:

@@ -103,10 +103,6 @@ class ExplanationPage(AnswerPage[Explanation]):
             "roofline": charts.roofline_chart(roof, why),
         }
 
-    def draw_roofline(self, path: str) -> None:
-        """Draw the roofline chart to a file."""
-        charts.write_chart(self.charts()["roofline"], path)
-
 
 def explain_table(explanation: Explanation) -> page.Table:
     """Table of the parts of a step, largest first."""

@@ -66,7 +66,7 @@ class FrontierPage(AnswerPage[AnyFront]):
         """
         front = self.answer
         of_cost = f"What do{' services' if isinstance(front, ServiceFrontier) else 'es decoding'} cost at each speed?"
-        title = f"{speed_cost.speed_question(self.y, of_cost)}\n{frontiers_title([front])}"
+        title = f"{AXES[self.y].question or of_cost}\n{frontiers_title([front])}"
         # Parts of the time per token of every point; empty for services with speculation.
         if isinstance(front, ServiceFrontier):
             parts = {PART_NAMES[name]: (1e3 * seconds).tolist() for name, seconds in token_parts(front).items()}
@@ -260,5 +260,5 @@ def _preferred(fronts: Mapping[str, AnyFront]) -> list[Instances]:
     return [
         instances._replace(label=label if len(fronts) > 1 else "")
         for label, front in fronts.items()
-        for instances in front.preferred_subjects()
+        for instances in front.subjects([front.preferred()])
     ]

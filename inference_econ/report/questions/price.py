@@ -85,7 +85,9 @@ class PricePage(AnswerPage[Sheet]):
             *grounds([setup], sheet.subjects(), SEEN),
         ]
         rows, least = [*records, every], ("marginal_dollars_per_million",)
-        return (view(price_title(sheet), rows, columns, kind="kind_price", notes=notes, why=why, least=least),)
+        rate, promises = sheet.requests_per_second, sheet.targets
+        title = service.service_title("Token prices", [sheet.service], rate=rate, promises=promises)
+        return (view(title, rows, columns, kind="kind_price", notes=notes, why=why, least=least),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Chart of the hourly cost by kind of token."""
@@ -123,13 +125,6 @@ def _output_price(sheet: Sheet, input_price: float) -> str:
     if price <= 0.0:
         return f"At ${input_price:g} per million input tokens, input revenue alone covers the cost."
     return f"At ${input_price:g} per million input tokens, ${dollars(price)} per million output tokens covers the cost."
-
-
-def price_title(sheet: Sheet) -> str:
-    """Heading in one line: model, GPU, request rate, and SLOs."""
-    return service.service_title(
-        "Token prices", [sheet.service], rate=sheet.requests_per_second, promises=sheet.targets
-    )
 
 
 def break_even(sheet: Sheet, api: Mapping[str, float]) -> str:

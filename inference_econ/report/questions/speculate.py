@@ -8,7 +8,6 @@ import numpy as np
 
 from inference_econ.answers.deployments.deployment import layout_of
 from inference_econ.answers.speculate import Speculated, chosen_speculation
-from inference_econ.engine import Setup
 from inference_econ.records.deviations import SEEN
 from inference_econ.records.texts import assumptions_label, dollars, layout_label
 from inference_econ.report import charts
@@ -25,6 +24,9 @@ _COLUMNS = (
     "concurrency", "batch", "plain_tpot_seconds", "tpot_seconds", "draft_tokens", "tokens_per_round", "speedup",
     "plain_dollars_per_million_output_tokens", "dollars_per_million_output_tokens",
 )  # fmt: skip
+
+#: Sentence on constants that several engines share.
+_SHARED = " All engines share these constants. Select the constants of one engine with --engine, as 'frontier' does."
 
 
 class SpeculationPage(AnswerPage[Speculated]):
@@ -67,7 +69,7 @@ class SpeculationPage(AnswerPage[Speculated]):
         )
         why.append(
             "'$/M': total cost, including input, divided by the output tokens. Assumptions: "
-            f"{assumptions_label([setup])}.{_shared_constants(setup)}"
+            f"{assumptions_label([setup])}.{_SHARED if len(setup.engines) > 1 else ''}"
         )
         table = view(
             title(speculated),
@@ -96,13 +98,6 @@ def title(speculated: Speculated) -> str:
         [lengths_label(requests)],
         speculations=[chosen_speculation(speculated)],
     )
-
-
-def _shared_constants(setup: Setup) -> str:
-    """Sentence on constants that several engines share; empty if the result has one engine."""
-    if len(setup.engines) <= 1:
-        return ""
-    return " All engines share these constants. Select the constants of one engine with --engine, as 'frontier' does."
 
 
 def _loss(speculated: Speculated) -> str:
