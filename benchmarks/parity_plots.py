@@ -102,6 +102,6 @@ def _agreement(axes: Axes, points: Sequence[ComparedPoint], series: Sequence[str
     # With powers of ten alone, a short axis would have at most one label.
     marked = (1.0, 2.0, 5.0) if line[1] < _SHORT * line[0] else (1.0,)
     for axis, word in ((axes.xaxis, "measured"), (axes.yaxis, "predicted")):
-        label_ticks(axis, locator=LogLocator(subs=marked, numticks=8))
+        label_ticks(axis, LogLocator(subs=marked, numticks=8))
         axis.set_label_text(f"{word} [{unit}]")
     axes.set_title("\n".join(textwrap.wrap(title, _TITLE_WIDTH)))

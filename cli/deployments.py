@@ -175,7 +175,12 @@ def explain(
     from inference_econ import report
 
     refuse(["to"] if to is not None else [], "{} goes with --over")
-    context, spread = _contexts(request, prefill)
+    if request.contexts is None:
+        context, spread = workload.step_contexts(request, prefill)
+    else:
+        stray = [*(["prefill"] if prefill is not None else []), *request.named(("context", "isl", "osl", "batch"))]
+        refuse(stray, "--contexts says the context of every sequence that decodes; leave {} out", "contexts")
+        context, spread = 0.0, 0.0
     explanation = subject.fewest(
         request,
         lambda pinned: answers.explain.explain(
@@ -190,21 +195,6 @@ def explain(
         ),
     )
     return report.explain.ExplanationPage(explanation, operators, memory)
-
-
-def _contexts(request: Request, prefill: float | None) -> tuple[float | None, float]:
-    """Mean context of the step, and width of the range of contexts around this mean [tokens].
-
-    Raises
-    ------
-    InputError
-        If a prefill step has request lengths, or ``--contexts`` is combined with another option that it replaces.
-    """
-    if request.contexts is None:
-        return workload.step_contexts(request, prefill)
-    stray = [*(["prefill"] if prefill is not None else []), *request.named(("context", "isl", "osl", "batch"))]
-    refuse(stray, "--contexts says the context of every sequence that decodes; leave {} out", "contexts")
-    return 0.0, 0.0
 
 
 def intensity(request: Request, over: answers.explain.Axis, to: float | None, prefill: float | None) -> ie.Intensity:
@@ -319,7 +309,22 @@ def frontier(request: Request) -> Page:
     batching, and its cost includes prefill. The latencies exclude queueing, which 'load' includes. With --decode-only,
     each point is a single decode step.
     """
-    return _decode_steps(request) if workload.decode_steps(request) else _services(request)
+    from inference_econ import report
+
+    if workload.decode_steps(request):
+        return _decode_steps(request)
+    reused: dict[str, Any] = {"cached": request.cached or 0, "shared_prefix": request.shared_prefix or 0}
+    requests = workload.requests(request, **workload.context_or_lengths(request), **reused)
+    if request.decode_on is not None:
+        request = replace(request, price=prices.prices_of_chips(request.price, (request.hardware, request.decode_on)))
+    hardware = request.hardware if request.decode_on else None
+    promises = workload.targets(replace(request, percentile="mean"))
+
+    def answer(chosen: Request) -> ie.ServiceFrontier:
+        candidates = subject.candidates(chosen, requests, hardware, ttft_seconds=promises.ttft_seconds)
+        return answers.serving_frontier.service_frontier(candidates, promises)
+
+    return report.frontier.FrontierPage(_beside_startable(request, answer), request.y)
 
 
 def _decode_steps(request: Request) -> Page:
@@ -336,24 +341,6 @@ def _decode_steps(request: Request) -> Page:
 
     front = _beside_startable(request, answer)
     return report.frontier.FrontierPage(front, request.y)
-
-
-def _services(request: Request) -> Page:
-    """Frontier of services: cost against speed (1 / TPOT) under continuous batching."""
-    from inference_econ import report
-
-    reused: dict[str, Any] = {"cached": request.cached or 0, "shared_prefix": request.shared_prefix or 0}
-    requests = workload.requests(request, **workload.context_or_lengths(request), **reused)
-    if request.decode_on is not None:
-        request = replace(request, price=prices.prices_of_chips(request.price, (request.hardware, request.decode_on)))
-    hardware = request.hardware if request.decode_on else None
-    promises = workload.targets(replace(request, percentile="mean"))
-
-    def answer(chosen: Request) -> ie.ServiceFrontier:
-        candidates = subject.candidates(chosen, requests, hardware, ttft_seconds=promises.ttft_seconds)
-        return answers.serving_frontier.service_frontier(candidates, promises)
-
-    return report.frontier.FrontierPage(_beside_startable(request, answer), request.y)
 
 
 def _beside_startable(request: Request, answer: Callable[[Request], Front]) -> Front:

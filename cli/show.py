@@ -315,7 +315,7 @@ def _sketch_text(sketch: report.page.Sketch) -> str:
     return str(plotext.uncolorize(plotext.build()))
 
 
-def _bar_text(parts: Mapping[str, float], width: int = 60) -> str:
+def _bar_text(parts: Mapping[str, float]) -> str:
     """Stacked bar of parts with a legend, as text."""
     from rich.console import Console
     from rich.text import Text
@@ -325,7 +325,7 @@ def _bar_text(parts: Mapping[str, float], width: int = 60) -> str:
     total = sum(parts.values())
     bar, legend = Text(), Text()
     largest = sorted(((value, name) for name, value in parts.items() if value > 0), reverse=True)
-    left = width
+    left = width = 60
     for index, (value, name) in enumerate(largest):
         cells = min(left, round(width * value / total))
         left -= cells

@@ -692,7 +692,7 @@ class _Flight(NamedTuple):
 
 
 def assess_service(
-    setup: Setup, requests: Requests, observed: Observation, pins: Pins, *, progress: Progress | None = None
+    setup: Setup, requests: Requests, observed: Observation, pins: Pins, *, progress: Progress | None
 ) -> Assessment:
     """Compare a measured service with predicted services; see :func:`inference_econ.answers.assess.assess`.
 

@@ -337,7 +337,7 @@ def stepped(
     setup: Setup,
     pins: Pins,
     *,
-    context: float | None = None,
+    context: float | None,
     prompt: float | None = None,
     cut: TensorLayout = "1d",
     shared_prefix: float = 0.0,

@@ -337,8 +337,12 @@ def _held_by_one(setup: Served, plans: Plans) -> tuple[dict[str, Array | float],
     model, precision, assumptions = setup.model, setup.precision, setup.assumptions
     context = _kept_tokens(setup, plans)
     own_prompts = own_tokens(context, setup.shared_prefix, assumptions.capacity)
-    prefix = np.asarray(held_prefix(model, precision, plans, context - own_prompts, assumptions))
-    return held_cache(model, precision, plans, own_prompts, assumptions), prefix
+    prefix: Array | float = 0.0
+    if shared := context - own_prompts:
+        # Each attention-DP group has one copy, including one state of the recurrent layers.
+        held = sum(held_cache(model, precision, plans, shared, assumptions).values())
+        prefix = held * attention_groups(plans, assumptions.layout)
+    return held_cache(model, precision, plans, own_prompts, assumptions), np.asarray(prefix)
 
 
 @lru_cache(maxsize=8)
@@ -581,19 +585,6 @@ def own_tokens(context: float, shared: float, assumed: CapacityAssumptions) -> f
     """Tokens of a sequence that are not in full blocks of the shared prefix [tokens]."""
     block = float(assumed.kv_block)
     return context - min(shared, context) // block * block
-
-
-def held_prefix(
-    model: ModelSpec, precision: Precision, plans: Plans, shared: float, assumptions: Assumptions
-) -> Array | float:
-    """KV cache of the prefix that all sequences share, on all accelerators of an instance [B].
-
-    Each attention-DP group holds one copy, including one state of the recurrent layers.
-    """
-    if not shared:
-        return 0.0
-    held = sum(held_cache(model, precision, plans, shared, assumptions).values())
-    return held * attention_groups(plans, assumptions.layout)
 
 
 def _decompressed(spec: Attention, assumed: AttentionAssumptions | None) -> bool:

@@ -91,19 +91,14 @@ def operator_costs(setup: Setup, plans: Plans, layout: TensorLayout) -> list[Ope
         Operators that take time, in the order of the step. The sum of their network times is the network time of the
         step.
     """
-    rows, chip = _every_row(setup, setup.work(plans), layout), chip_power(setup.hardware)
+    rows, chip = every_row(setup, setup.work(plans), layout), chip_power(setup.hardware)
     if chip is not None:
         spent = (_first(joules) for _, joules in operator_joules(setup, chip, plans))
         rows = [replace(row, joules=joules) for row, joules in zip(rows, spent, strict=True)]
     return [row for row in rows if row.seconds]
 
 
-def costs_of(setup: Setup, work: Work, layout: TensorLayout) -> list[OperatorCosts]:
-    """Compute the costs of all operators of a given operator table; see :func:`operator_costs`."""
-    return [row for row in _every_row(setup, work, layout) if row.seconds]
-
-
-def _every_row(setup: Setup, work: Work, layout: TensorLayout) -> list[OperatorCosts]:
+def every_row(setup: Setup, work: Work, layout: TensorLayout) -> list[OperatorCosts]:
     """Compute the costs of every operator of the table, including operators that take no time."""
     network, rates, costs = Network.of(setup.hardware, setup.assumptions.network), setup.rates, []
     by_operator = setup.assumptions.host.launches == "per_operator"

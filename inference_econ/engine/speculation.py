@@ -352,7 +352,7 @@ def rounds(
     return SpeculationRounds(verify, proposals, speculation.tokens(serving), speculation.shortest)
 
 
-def token_joules(setup: Setup, chip: ChipPower, plans: Plans, speculation: Speculation | None = None) -> Array:
+def token_joules(setup: Setup, chip: ChipPower, plans: Plans, speculation: Speculation | None) -> Array:
     """Energy of one output token on one accelerator, in addition to idle energy [J].
 
     Parameters

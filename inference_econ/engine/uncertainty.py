@@ -101,8 +101,8 @@ class Subject(NamedTuple):
 
 def asked_subject(
     setup: Setup,
-    isl: float | None = None,
-    osl: float | None = None,
+    isl: float | None,
+    osl: float | None,
     accelerators: float | None = None,
     concurrency: float | None = None,
 ) -> Subject:
@@ -263,7 +263,7 @@ def _with_releases(errors: ErrorSpread, deviation: float) -> ErrorSpread:
     return errors.model_copy(update={"quantiles": tuple(moved)})
 
 
-def likely_errors(assumptions: Assumptions, quantity: Quantity, subjects: Sequence[Subject] = ()) -> ErrorSpread | None:
+def likely_errors(assumptions: Assumptions, quantity: Quantity, subjects: Sequence[Subject]) -> ErrorSpread | None:
     """Prediction errors of a quantity; unknown errors of throughput are derived from the errors of TPOT.
 
     See :func:`interval` for the parameters. The result is None if the assumptions were fitted neither to the

@@ -349,17 +349,15 @@ def least_width(table: Table) -> int:
 
 def _columns(table: Table) -> list[TableColumn]:
     """Columns of a table, each with the width that its contents need."""
-    cells = [tuple(row[index] for row in table.rows) for index in range(len(table.columns))]
-    return [_column(head, column) for head, column in zip(table.columns, cells, strict=True)]
-
-
-def _column(head: str, cells: tuple[str, ...]) -> TableColumn:
-    """Create a column with the width that its contents need."""
-    right = is_numeric(cells)
-    if right and any(cell.endswith(_MARK) for cell in cells):
-        # Align numbers with and without the mark at their last digit.
-        cells = tuple(cell if cell.endswith(_MARK) else cell + " " * len(_MARK) for cell in cells)
-    return TableColumn(head, cells, max(map(len, (head, *cells))), right)
+    columns = []
+    for index, head in enumerate(table.columns):
+        cells = tuple(row[index] for row in table.rows)
+        right = is_numeric(cells)
+        if right and any(cell.endswith(_MARK) for cell in cells):
+            # Align numbers with and without the mark at their last digit.
+            cells = tuple(cell if cell.endswith(_MARK) else cell + " " * len(_MARK) for cell in cells)
+        columns.append(TableColumn(head, cells, max(map(len, (head, *cells))), right))
+    return columns
 
 
 def is_numeric(cells: Sequence[str]) -> bool:

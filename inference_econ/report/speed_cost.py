@@ -128,8 +128,8 @@ def field_of(y: Metric) -> Field:
 def curve_line(
     label: str,
     front: AnyFront,
-    details: Mapping[str, Sequence[float | str | None]] | None = None,
-    y: Metric = "cost",
+    details: Mapping[str, Sequence[float | str | None]],
+    y: Metric,
     *,
     band: bool = True,
 ) -> charts.PlotSeries:
@@ -144,7 +144,7 @@ def curve_line(
         Label of the line.
     front : Frontier or ServiceFrontier
         Points.
-    details : mapping of str to sequence, optional
+    details : mapping of str to sequence
         Further hover texts of each point.
     y : str
         Metric on the y axis.
@@ -158,12 +158,10 @@ def curve_line(
         around = around_line(speed.tolist(), values.tolist(), factors[shown.field])
     elif shown.field in factors:
         around = around_curve(speed, values, factors, shown.field, cost=shown.good == "low")
-    return charts.PlotSeries(label, speed.tolist(), values.tolist(), band=around, details=details or {})
+    return charts.PlotSeries(label, speed.tolist(), values.tolist(), band=around, details=details)
 
 
-def speed_cost_chart(
-    title: str, lines: Sequence[charts.PlotSeries], setups: Sequence[Setup], y: Metric = "cost"
-) -> charts.Plot:
+def speed_cost_chart(title: str, lines: Sequence[charts.PlotSeries], setups: Sequence[Setup], y: Metric) -> charts.Plot:
     """Chart of a metric against speed, one line per frontier. For cost, points to the right and below are better."""
     return charts.Plot(
         title,

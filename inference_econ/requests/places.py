@@ -5,7 +5,7 @@ Output files must differ from each other, from inputs, and from files of a sweep
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +35,19 @@ def check(parameters: Mapping[str, Parameter], values: Mapping[str, Any]) -> Non
     written = {parameter.spelled[0]: str(value) for parameter, value in filled if isinstance(parameter.kind, PlaceKind)}
     check_apart(written)
     inputs = [path for parameter, value in filled for path in _read(parameter, value)] if written else []
-    for option, place in written.items():
-        _check_unread(option, Path(place), inputs)
+    for option, place in ((option, Path(text)) for option, text in written.items()):
+        target = place.resolve()
+        for path in inputs:
+            source = path.resolve()
+            if target == source or (target.exists() and source in target.parents):
+                raise InputError(
+                    f"{option} {place}: this command reads {path}, which would be lost; write to another file"
+                )
+        for folder in target.parents:
+            if (folder / SWEEP).is_file():
+                raise InputError(
+                    f"{option} {place}: {folder} is the folder of a sweep, whose files are its own; write elsewhere"
+                )
 
 
 def check_apart(paths: Mapping[str, str]) -> None:
@@ -78,17 +89,3 @@ def exists(text: str) -> bool:
         return Path(text).exists()
     except (OSError, ValueError):
         return False
-
-
-def _check_unread(option: str, place: Path, inputs: Iterable[Path]) -> None:
-    """Reject an output file that is also an input, exists in an input folder, or is in the folder of a sweep."""
-    target = place.resolve()
-    for path in inputs:
-        source = path.resolve()
-        if target == source or (target.exists() and source in target.parents):
-            raise InputError(f"{option} {place}: this command reads {path}, which would be lost; write to another file")
-    for folder in target.parents:
-        if (folder / SWEEP).is_file():
-            raise InputError(
-                f"{option} {place}: {folder} is the folder of a sweep, whose files are its own; write elsewhere"
-            )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -310,15 +310,15 @@ def arrangement(request: Request) -> Arrangement:
     return "aggregated" if request.aggregated else "disaggregated" if request.disaggregated else "both"
 
 
-def candidates_on_chips(request: Request, requests: Requests, chips: Sequence[str] | None = None) -> list[Candidate]:
-    """Candidate deployments on several GPU types. By default, the GPU types of the request are used.
+def candidates_on_chips(request: Request, requests: Requests) -> list[Candidate]:
+    """Candidate deployments on the GPU types of the request.
 
     Raises
     ------
     InputError, NothingFitsError
         If options contradict each other, or if nothing fits on one of the GPU types.
     """
-    return [candidate for chip in chips or request.chips for candidate in candidates(request, requests, chip)]
+    return [candidate for chip in request.chips for candidate in candidates(request, requests, chip)]
 
 
 def fewest(request: Request, answer: Callable[[Request], Answer]) -> Answer:

@@ -333,6 +333,10 @@ class Choosable(ABC, Generic[PointT]):
     def subjects(self, points: Sequence[PointT] | None = None) -> tuple[Instances, ...]:
         """Points as instances for a comparison with measured servers; by default all points."""
 
+    def preferred_subjects(self) -> tuple[Instances, ...]:
+        """Point of :meth:`preferred` as an instance, for a comparison with measured servers."""
+        return self.subjects([self.preferred()])
+
     def point(self, index: int) -> PointT:
         """A point with its layout."""
         return self.points([range(self.axes()[0].size)[index]])[0]
@@ -612,6 +616,7 @@ class Frontier(Shown, Choosable[Point]):
         (instances,) = self.subjects()
         return bounds.ends(instances, bounds.STEP)
 
+    @property
     def ends_each(self) -> list[bounds.Ends]:
         """Ratios of the 80% interval ends to the predicted values, one equal entry per point [1]."""
         return [self.ends()] * len(self)

@@ -531,8 +531,8 @@ def states_of(
     plans: Plans,
     batches: Array,
     requests: Requests,
-    speculation: Speculation | None = None,
-    crowding: KvPressure | None = None,
+    speculation: Speculation | None,
+    crowding: KvPressure | None,
 ) -> Steady:
     """Steady states of n layouts at given batches [1], shape (n, k).
 

@@ -135,7 +135,7 @@ class Comparison(Result):
             record["costs"] = at_speeds
             fastest = ((dollars, front.fastest_at(dollars)) for dollars in costs)
             record["at_costs"] = [{"dollars": dollars, "point": point and point.record()} for dollars, point in fastest]
-            best = bounds.bounded(front.preferred().record(), front.ends_each()[front.preferred_index()])
+            best = bounds.bounded(front.preferred().record(), front.ends_each[front.preferred_index()])
             series.append({"label": label, **record, "preferred": without_unknown_costs(best, front.setup)})
         return {
             "series": series,

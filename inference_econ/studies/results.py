@@ -212,7 +212,7 @@ class Curve:
         shown: dict[str, object] = {column.key: ours[column.key] for column in spec.columns}
         if self.frontier is None or not self.is_whole:
             return shown
-        return bounds.bounded(shown, self.frontier.ends_each()[self.index_of(spec)])
+        return bounds.bounded(shown, self.frontier.ends_each[self.index_of(spec)])
 
     def preferred_index(self, exponent: float) -> int:
         """Index of the point with the largest speed^exponent / cost (eq. 45 of Erdil, 2025)."""
@@ -324,7 +324,17 @@ class Result(Shown):
     @property
     def table(self) -> TableSpec:
         """Table of the scenario, or the default table."""
-        return self.scenario.table or _usual_table(self.curves)
+        if self.scenario.table is not None:
+            return self.scenario.table
+        services = any(curve.services is not None for curve in self.curves)
+        columns = {
+            "tokens_per_second_per_user": "tokens/s per user",
+            "dollars_per_million_output_tokens": "$/M output tokens",
+            "accelerators": "GPUs",
+            **({"concurrency": "concurrency", "ttft_milliseconds": "TTFT ms"} if services else {"batch": "batch"}),
+        }
+        titled = tuple(ScenarioColumn.model_construct(key=key, title=title) for key, title in columns.items())
+        return TableSpec.model_construct(point="preferred", columns=titled)
 
     @property
     def cells(self) -> list[Cell]:
@@ -465,18 +475,6 @@ class Result(Shown):
             for beside in self.offers
         ]
         return [*(row for curve in self.curves for row in curve.records()), *offers]
-
-
-def _usual_table(curves: Sequence[Curve]) -> TableSpec:
-    services = any(curve.services is not None for curve in curves)
-    columns = {
-        "tokens_per_second_per_user": "tokens/s per user",
-        "dollars_per_million_output_tokens": "$/M output tokens",
-        "accelerators": "GPUs",
-        **({"concurrency": "concurrency", "ttft_milliseconds": "TTFT ms"} if services else {"batch": "batch"}),
-    }
-    titled = tuple(ScenarioColumn.model_construct(key=key, title=title) for key, title in columns.items())
-    return TableSpec.model_construct(point="preferred", columns=titled)
 
 
 #: Leading digits of round speeds for tables [tokens/s], and maximum number of round speeds [1].

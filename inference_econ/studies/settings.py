@@ -118,7 +118,7 @@ def computed_ahead(pool: Executor, wanted: Iterable[Settings]) -> Iterator[None]
         _AHEAD.reset(token)
 
 
-def assessment_of(ask: AssessAsk, *, progress: Progress | None = None) -> Assessment:
+def assessment_of(ask: AssessAsk, *, progress: Progress | None) -> Assessment:
     """Compare a measured deployment with predictions, as a scenario requests.
 
     Parameters

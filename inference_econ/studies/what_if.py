@@ -298,10 +298,10 @@ def what_if(
 
 def what_if_of(
     settings: Settings,
-    inputs: Sequence[str] = (),
-    speeds: Sequence[float] = (),
-    span: tuple[float, float] = SPAN,
-    progress: Progress | None = None,
+    inputs: Sequence[str],
+    speeds: Sequence[float],
+    span: tuple[float, float],
+    progress: Progress | None,
 ) -> WhatIf:
     """Compute the sensitivity of the result for settings; see :func:`what_if`."""
     low, high = span

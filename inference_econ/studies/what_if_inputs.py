@@ -73,8 +73,7 @@ def inputs_of(settings: Settings) -> tuple[Input, ...]:
     InputError
         If the query is invalid.
     """
-    every = (*_of_machine(settings, setup_of(settings)), *_of_question(settings, setup_of(settings)))
-    return tuple(candidate for candidate in every if candidate.value > 0.0)
+    return tuple(candidate for candidate in _common(settings, setup_of(settings)) if candidate.value > 0.0)
 
 
 def _input(
@@ -120,8 +119,8 @@ def chosen(settings: Settings, keys: Sequence[str]) -> tuple[Input, ...]:
     return tuple(wanted)
 
 
-def _of_machine(settings: Settings, setup: Setup) -> Iterator[Input]:
-    """Yield the common inputs of the GPU, its network links and the host."""
+def _common(settings: Settings, setup: Setup) -> Iterator[Input]:
+    """Yield the common inputs of the GPU, its network links, the host, the price, the requests and the model."""
     made, chip = partial(_input, settings), setup.hardware
     yield made("hbm_bandwidth", "HBM bandwidth", "B/s", "hardware.hbm_bytes_per_second")
     yield made("hbm_size", "HBM size", "B", "hardware.hbm_bytes")
@@ -144,11 +143,6 @@ def _of_machine(settings: Settings, setup: Setup) -> Iterator[Input]:
     if launching := [f"assumptions.host.{name}" for name, seconds in launches.items() if seconds > 0.0]:
         yield made("launch", "launch time", "s", *launching)
     yield made("host_step", "CPU overhead per step", "s", "assumptions.host.step_overhead")
-
-
-def _of_question(settings: Settings, setup: Setup) -> Iterator[Input]:
-    """Yield the common inputs of the price, the requests and the model."""
-    made = partial(_input, settings)
     yield made("price", "price", "USD/h", "price")
     if settings.context is not None:
         yield made("context", "context", "", "context")

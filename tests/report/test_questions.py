@@ -52,7 +52,7 @@ def test_a_cost_at_a_speed_has_the_ends_of_a_frontier_that_errors_move() -> None
     for speed, cost in zip(speeds, costs, strict=True):
         index = int(np.argmin(np.abs(front.tokens_per_second - speed)))
         assert cost["dollars"] == pytest.approx(front.dollars[index])
-        ends = front.ends_each()[index]
+        ends = front.ends_each[index]
         slow, fast = (float(end) for end in ends["tokens_per_second_per_user"] if end is not None)
         assert slow < 1.0 < fast
         cheap, dear = ends["dollars_per_million_output_tokens"]

@@ -383,8 +383,8 @@ def with_margin(
     margin: Margin,
     targets: Targets,
     *,
-    arrival_scv: float = 1.0,
-    play: bool = True,
+    arrival_scv: float,
+    play: bool,
 ) -> Deployment:
     """Add a margin to a deployment, and evaluate it under the stated load.
 
@@ -426,7 +426,7 @@ def at_rate(
     counts: tuple[int, ...] = (),
     *,
     targets: Targets,
-    arrival_scv: float = 1.0,
+    arrival_scv: float,
     play: bool = True,
 ) -> Deployment:
     """Evaluate a deployment under another load. The number of instances is unchanged unless ``counts`` is given.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from os import PathLike
 from typing import Any, NamedTuple
@@ -345,6 +345,8 @@ class _ServiceStates:
 class _SpeedCosts(_ServiceStates):
     """Steady states with the lowest cost at every speed. Costs between two batches are interpolated."""
 
+    _at_speeds: dict[float, Likely | None] = field(default_factory=dict, init=False)
+
     def at_speed(self, tokens_per_second: float) -> Likely | None:
         """Return the interpolated lowest cost of a service at a speed or above, with the 80% interval of this cost.
 
@@ -366,10 +368,6 @@ class _SpeedCosts(_ServiceStates):
         if tokens_per_second not in self._at_speeds:
             self._at_speeds[tokens_per_second] = self._likely_at(tokens_per_second)
         return self._at_speeds[tokens_per_second]
-
-    @cached_property
-    def _at_speeds(self) -> dict[float, Likely | None]:
-        return {}
 
     def _likely_at(self, tokens_per_second: float) -> Likely | None:
         place = self._place(tokens_per_second)
@@ -607,7 +605,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
 
     def bounded_points(self) -> Iterator[tuple[dict[str, object], Mapping[str, float | str]]]:
         """Yield each point as plain data with the ends of its 80% intervals, and the layout of the point."""
-        for point, factors in zip(self.points(), self.ends_each(), strict=True):
+        for point, factors in zip(self.points(), self.ends_each, strict=True):
             yield bounds.bounded(point.record(), factors), point.layout
 
     def ends(self) -> bounds.Ends:
@@ -615,7 +613,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
 
         The factors of a column are None if the prediction error of a point is unknown.
         """
-        every_end = self.ends_each()
+        every_end = self.ends_each
         factors: dict[str, bounds.Factors] = {}
         for name in bounds.FULL:
             pairs = [ends[name] for ends in every_end]
@@ -623,15 +621,12 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
             factors[name] = (None, None) if np.isnan(low).any() else (low, high)
         return factors
 
+    @cached_property
     def ends_each(self) -> list[bounds.Ends]:
         """Interval factors of each point.
 
         The factors of cost describe the lowest cost at the point's speed, not the cost of the point's layout.
         """
-        return self._ends_each
-
-    @cached_property
-    def _ends_each(self) -> list[bounds.Ends]:
         every: list[bounds.Ends] = [{} for _ in range(len(self))]
         low, high = (end / self.dollars for end in self.cost_ends)
         for at, instances in self._same_instances:

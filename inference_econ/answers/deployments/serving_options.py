@@ -200,7 +200,9 @@ class Candidate:
         For disaggregated candidates, the degrees describe decode instances. Each mapping then also has the prefill
         layout and the numbers of prefill and decode instances.
         """
-        records = _degrees(self.setup, self.plans, rows)
+        cut = self.setup.assumptions.layout.tensor_layouts[0]
+        degrees = self.setup.layout_columns(self.plans.at((rows,)), np.full(rows.size, cut))
+        records = [dict(zip(degrees, row, strict=True)) for row in zip(*degrees.values(), strict=True)]
         if self.pools is None:
             return records
         reading, prefill = self.pools.reading_rows(rows, columns), self.pools.pools.prefill
@@ -270,12 +272,6 @@ class Candidate:
         """True for each layout in which a server of the same serving mode was measured, shape (n,)."""
         layouts = self.keys(np.arange(len(self)))
         return np.array(Instances(self.setup, speculates=self.speculation is not None, layouts=layouts).measured)
-
-
-def _degrees(setup: Setup, plans: Plans, rows: Indices) -> list[dict[str, float | str]]:
-    cut = setup.assumptions.layout.tensor_layouts[0]
-    columns = setup.layout_columns(plans.at((rows,)), np.full(rows.size, cut))
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 #: Largest share of an instance's memory for weights, so that caches fit too [1]. All configurations that SGLang's
@@ -526,7 +522,9 @@ def _arranged(
     layouts = _usual(practised, requests, space, apart=False)
     if False in ways:
         yield Candidate(layouts if slots is None else with_slots(layouts, slots))
-    whole = any(engine.facts.keeps_caches for engine in practised.setup.engines)
+    # An engine that is known to have no KV-cache transfer cannot run disaggregated pools.
+    facts = [engine.facts for engine in practised.setup.engines]
+    whole = any("connectors" in each.model_fields_set and not each.connectors for each in facts)
     if True not in ways or space.pins.given() or slots is not None or whole:
         return
     if groups.shapes == frozenset():

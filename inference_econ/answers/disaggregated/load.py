@@ -263,7 +263,7 @@ def pools_under_load(
     -----
     Prompts wait in one queue for the first free prefill instance, so the prefill queue sees the full burstiness of the
     arrivals. Service times vary with the prompt lengths (:func:`inference_econ.formulas.queueing.load`). Prompts that
-    are in an instance at the same time share its steps (:func:`prefill_rates`).
+    are in an instance at the same time share its steps (:func:`prefill_states`).
 
     Each decode instance has its own queue (:func:`decoder`). A decode instance gets an equal random part of the
     requests. Arrivals of this part are less bursty (:func:`inference_econ.formulas.queueing.split_scv`).
@@ -368,11 +368,6 @@ def prompt_queue(
     crowd = (arrival_scv + scv) * scv / 2.0 * (1.0 - count / states.prompts[-1])
     queue = queueing.load(rate / parts, states.rates / parts, arrival_scv=arrival_scv, service_scv=scv, bunching=crowd)
     return queue._replace(in_flight=queue.in_flight * parts)
-
-
-def prefill_rates(pools: Pools, reader: int, writer: int, count: int) -> Array:
-    """Total throughput in each state of :func:`prefill_states` [1/s]; the last one is the capacity."""
-    return prefill_states(pools, reader, writer, count).rates
 
 
 def prefill_states(pools: Pools, reader: int, writer: int, count: int) -> PrefillStates:
@@ -658,7 +653,7 @@ class PrefillPools:
         pools, terms = self.pools, self.terms
         reached = np.isfinite(pools.transfer.seconds[reader])
         writer = int(np.argmax((pools.transfer.fast[reader] == fast) & reached))
-        most = terms.fullest_reading * float(prefill_rates(pools, reader, writer, count)[-1])
+        most = terms.fullest_reading * float(prefill_states(pools, reader, writer, count).rates[-1])
         if math.isinf(terms.targets.ttft_seconds):
             return np.array([most]), np.array([0.0])
         rates = most * np.arange(1.0, _LOADS + 1.0) / _LOADS

@@ -174,7 +174,14 @@ class _Search:
         reading, writing = self.least, np.ceil(self.rate * self.working)
         used = reading * self.reading[:, None] + writing * self.decoding[None, :]
         possible = np.isfinite(used)
-        least = self._least_bill(np.where(possible, reading, 0.0), np.where(possible, writing, 0.0))
+        prompts, answers = self.pools.prefill, self.pools.decode
+        first = np.where(possible, reading, 0.0) * prompts.accelerators[:, None]
+        second = np.where(possible, writing, 0.0) * answers.accelerators[None, :]
+        # Instances of one kind of GPU share machines.
+        if prompts.setup.hardware == answers.setup.hardware:
+            least = prompts.setup.dollars_per_hour(np.ceil(first + second), 1.0)
+        else:
+            least = prompts.setup.dollars_per_hour(first, 1.0) + answers.setup.dollars_per_hour(second, 1.0)
         bound = np.where(possible, least, np.inf)
         for index in np.lexsort((used.ravel(), bound.ravel())):
             reader, writer = np.unravel_index(index, bound.shape)
@@ -182,20 +189,13 @@ class _Search:
                 return
             yield float(bound[reader, writer]), int(reader), int(writer)
 
-    def _least_bill(self, reading: Array, writing: Array) -> Array:
-        """Cost of the given numbers of prefill and decode instances for every layout pair, in full machines [USD/h]."""
-        pools = self.pools
-        prompts, answers = (pool.setup for pool in (pools.prefill, pools.decode))
-        first, second = reading * pools.prefill.accelerators[:, None], writing * pools.decode.accelerators[None, :]
-        if prompts.hardware == answers.hardware:
-            return prompts.dollars_per_hour(np.ceil(first + second), 1.0)
-        return prompts.dollars_per_hour(first, 1.0) + answers.dollars_per_hour(second, 1.0)
-
     def fleets(self, reader: int, writer: int, limit: float) -> Iterator[load.PooledFleet]:
         """Yield deployments of a pair of layouts that meet the SLOs and cost less than the limit [USD/h]."""
         sustained = self.fullest * (1.0 + _LAST_DIGIT)
         least = fewest(
-            lambda count: self.rate <= sustained * float(load.prefill_rates(self.pools, reader, writer, count)[-1]),
+            lambda count: (
+                self.rate <= sustained * float(load.prefill_states(self.pools, reader, writer, count).rates[-1])
+            ),
             int(self.least[reader, writer]),
             _MOST,
         )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from inference_econ.engine import Operator, OperatorTable, Plans, Setup, memory, mixer, step_seconds
-from inference_econ.engine.operator_costs import costs_of
+from inference_econ.engine.operator_costs import every_row
 from inference_econ.errors import InputError
 from inference_econ.extras.papers.study_kinds import Implementation, LatentVariant, LatentVariantsAsk, WholeStep
 from inference_econ.inputs import BYTES_PER_ELEMENT, LatentAttention, ModelSpec, catalog
@@ -81,7 +81,17 @@ def fits(setup: Setup, plans: Plans, implementation: Implementation = "absorbed"
     if code == memory.DIVIDE:
         raise InputError(f"batch {plans.batch[0]:g} of {setup.model.name}: {memory.REASONS[code]}")
     weights, cache, available = setup.memory(plans).of_one_plan()
-    return code == memory.FITS and weights + cache + _kept_besides(setup, plans, implementation) <= available
+    if code != memory.FITS:
+        return False
+    larger = 0.0
+    if implementation == "absorbed_multiplied":
+        # Consecutive projections of all layers are multiplied in advance.
+        spec, hidden = latent(setup.model), float(setup.model.hidden_size)
+        rows, columns = _queries_multiplied(spec)
+        _, up, output = spec.projections(hidden)
+        added = rows * columns + spec.query_heads * spec.kv_rank * hidden - up - output
+        larger = setup.model.layers * added * BYTES_PER_ELEMENT[setup.precision.attention]
+    return weights + cache + (larger + _copies(setup, plans, implementation)) <= available
 
 
 def layer_bytes(setup: Setup, plans: Plans, implementation: Implementation) -> float:
@@ -107,7 +117,7 @@ def layer_seconds(setup: Setup, plans: Plans, implementation: Implementation) ->
     names = {row.name for block in setup.model.blocks for row in mixer(table, block)}
     work = setup.work(plans)
     rows = _rows(table, work.operators, implementation)
-    costs = costs_of(setup, replace(work, operators=tuple(rows)), setup.assumptions.layout.tensor_layouts[0])
+    costs = every_row(setup, replace(work, operators=tuple(rows)), setup.assumptions.layout.tensor_layouts[0])
     return sum(row.seconds for row in costs if row.name in names)
 
 
@@ -172,12 +182,6 @@ def _queries_multiplied(spec: LatentAttention) -> tuple[float, float]:
     return float(spec.query_heads * (spec.kv_rank + spec.rope_head_dim)), float(spec.query_rank)
 
 
-def _kept_besides(setup: Setup, plans: Plans, implementation: Implementation) -> float:
-    """Additional memory of an implementation compared with its base variant [B]."""
-    larger = _larger_weights(setup) if implementation == "absorbed_multiplied" else 0.0
-    return larger + _copies(setup, plans, implementation)
-
-
 def _copies(setup: Setup, plans: Plans, implementation: Implementation) -> float:
     """Concatenated keys of all heads of one layer for all sequences, or only their rotary parts [B]."""
     spec, batch = latent(setup.model), float(plans.batch[0])
@@ -188,15 +192,6 @@ def _copies(setup: Setup, plans: Plans, implementation: Implementation) -> float
     }.get(implementation, 0)
     tokens = batch * (setup.context + plans.new_tokens)
     return tokens * spec.query_heads * elements * BYTES_PER_ELEMENT[setup.precision.activations]
-
-
-def _larger_weights(setup: Setup) -> float:
-    """Additional memory of all layers if consecutive projections are multiplied in advance [B]."""
-    spec, hidden = latent(setup.model), float(setup.model.hidden_size)
-    rows, columns = _queries_multiplied(spec)
-    _, up, output = spec.projections(hidden)
-    added = rows * columns + spec.query_heads * spec.kv_rank * hidden - up - output
-    return setup.model.layers * added * BYTES_PER_ELEMENT[setup.precision.attention]
 
 
 def flop(setup: Setup, context: float, new_tokens: float = 1) -> float:

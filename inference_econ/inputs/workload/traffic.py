@@ -555,21 +555,14 @@ class Requests(Spec):
     @classmethod
     def build(cls, data: Mapping[str, object], *, origin: str) -> Self:
         """Validate plain data; valid numbers need no import of pydantic."""
-        return cls._of_numbers(dict(data)) or super().build(data, origin=origin)
-
-    @classmethod
-    def _of_numbers(cls, data: dict[str, Any]) -> Self | None:
-        """Requests with valid lengths and cached tokens; None for all other data."""
-        data = cls._prepared(data)
-        if data.keys() - {"isl", "osl", "cached", "shared_prefix"}:
-            return None
-        if not _are_tokens((data.get("cached", 0), data.get("shared_prefix", 0))):
-            return None
-        with suppress(InputError, KeyError, ValueError):
-            made = cls.model_construct(**data | {name: Length.parse(data[name]) for name in ("isl", "osl")})
-            made._check_fields()
-            return made
-        return None
+        values = cls._prepared(dict(data))
+        plain = not values.keys() - {"isl", "osl", "cached", "shared_prefix"}
+        if plain and _are_tokens((values.get("cached", 0), values.get("shared_prefix", 0))):
+            with suppress(InputError, KeyError, ValueError):
+                made = cls.model_construct(**values | {name: Length.parse(values[name]) for name in ("isl", "osl")})
+                made._check_fields()
+                return made
+        return super().build(data, origin=origin)
 
     @classmethod
     def of(cls, traffic: Traffic | Requests) -> Requests:

@@ -6,7 +6,7 @@ import json
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import floor, isfinite, log10
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import altair as alt
 from altair.utils.schemapi import debug_mode
@@ -43,25 +43,23 @@ _RULE = [2, 3]
 _CHARACTER = 5.7
 
 
-class _Rows(alt.InlineData):
-    """Immutable data rows. Copies of a chart share them, because copying is slow."""
+class _Shared:
+    """Immutable part of a chart. Copies of the chart share it, because copying is slow."""
 
-    def __deepcopy__(self, memo: object) -> _Rows:
+    def __deepcopy__(self, memo: object) -> Self:
         return self
 
 
-class _Encoding(alt.FacetedEncoding):
-    """Immutable encoding channels. Copies of a chart share them, because copying is slow."""
-
-    def __deepcopy__(self, memo: object) -> _Encoding:
-        return self
+class _Rows(_Shared, alt.InlineData):
+    """Immutable data rows."""
 
 
-class _Mark(alt.MarkDef):
-    """Immutable mark without undefined properties. Copies of a chart share it, because copying is slow."""
+class _Encoding(_Shared, alt.FacetedEncoding):
+    """Immutable encoding channels."""
 
-    def __deepcopy__(self, memo: object) -> _Mark:
-        return self
+
+class _Mark(_Shared, alt.MarkDef):
+    """Immutable mark without undefined properties."""
 
 
 def encoded(base: alt.Chart, **channels: Any) -> alt.Chart:
@@ -338,7 +336,7 @@ def _hover_text(name: str, rows: Sequence[Row]) -> str:
     return f"isValid({field}) ? format({field}, '{DIGITS}') : {field}"
 
 
-def hovered(chart: Plot, labels: Sequence[str], name: str, clicked: alt.Parameter | None = None) -> list[alt.Chart]:
+def hovered(chart: Plot, labels: Sequence[str], name: str, clicked: alt.Parameter | None) -> list[alt.Chart]:
     """Layers with points on the lines that react to the mouse.
 
     Parameters

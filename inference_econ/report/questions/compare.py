@@ -12,7 +12,6 @@ from inference_econ.inputs import catalog
 from inference_econ.records.sources import UsedSource
 from inference_econ.records.texts import amount, chance_percent, dollars, layout_label, size
 from inference_econ.report import charts, speed_cost
-from inference_econ.report.charts.plot import Plot
 from inference_econ.report.headings import enumerated, frontiers_title, price_cell
 from inference_econ.report.page import AnswerPage, Table
 from inference_econ.report.questions import frontier
@@ -60,8 +59,25 @@ class ComparisonPage(AnswerPage[Comparison]):
         return self.answer.record(self.speeds, self.costs)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """Chart of the frontiers."""
-        return {"frontiers": charts.line_chart(comparison_chart(self.answer, self.y))}
+        """Chart of the frontiers with their bands; charts of cost also show similar measured servers."""
+        result, y = self.answer, self.y
+        bound, missing = result.bounds, undrawn(result, y)
+        fronts = {
+            _marked(curve.label, "".join(map(_titled, re.split("(, | on )", curve.label))), bound): curve.front
+            for curve in result.curves
+            if curve.label not in missing
+        }
+        shown = len(fronts) <= _BANDS
+        lines = [
+            speed_cost.curve_line(label, front, frontier.point_details(front), y, band=shown)
+            for label, front in fronts.items()
+        ]
+        lines += speed_cost.measured_lines(fronts if shown and y == "cost" else {}, y)
+        services = any(isinstance(front, ServiceFrontier) for front in fronts.values())
+        question = f"What does {'serving' if services else 'decoding'} cost at each speed?"
+        title = f"{speed_cost.AXES[y].question or question}\n{frontiers_title([*fronts.values()])}"
+        chart = speed_cost.speed_cost_chart(title, lines, [front.setup for front in fronts.values()], y)
+        return {"frontiers": charts.line_chart(chart)}
 
     def sources(self) -> Sequence[UsedSource]:
         """Sources of all compared frontiers."""
@@ -158,26 +174,6 @@ def _row(curve: Curve, speeds: Sequence[float], costs: Sequence[float], rivals: 
     if isinstance(best, ServicePoint):
         return (*cells, f"{best.concurrency:.1f}", milliseconds(best.ttft_seconds))
     return (*cells, size(best.batch))
-
-
-def comparison_chart(result: Comparison, y: Metric = "cost") -> Plot:
-    """Chart data of the frontiers with their bands; charts of cost also show similar measured servers."""
-    bound, missing = result.bounds, undrawn(result, y)
-    fronts = {
-        _marked(curve.label, "".join(map(_titled, re.split("(, | on )", curve.label))), bound): curve.front
-        for curve in result.curves
-        if curve.label not in missing
-    }
-    shown = len(fronts) <= _BANDS
-    lines = [
-        speed_cost.curve_line(label, front, frontier.point_details(front), y, band=shown)
-        for label, front in fronts.items()
-    ]
-    lines += speed_cost.measured_lines(fronts if shown and y == "cost" else {}, y)
-    services = any(isinstance(front, ServiceFrontier) for front in fronts.values())
-    question = f"What does {'serving' if services else 'decoding'} cost at each speed?"
-    title = f"{speed_cost.AXES[y].question or question}\n{frontiers_title([*fronts.values()])}"
-    return speed_cost.speed_cost_chart(title, lines, [front.setup for front in fronts.values()], y)
 
 
 def undrawn(result: Comparison, y: Metric) -> dict[str, str]:

@@ -118,7 +118,7 @@ def _chart(axes: Axes, chart: Chart, labels: Sequence[str]) -> dict[str, Any]:
     for name, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
         if name in chart.logarithmic:
             (axes.set_xscale if name == "x" else axes.set_yscale)("log")
-            label_ticks(axis, "{:,.10g}", Decades())
+            label_ticks(axis, Decades(), "{:,.10g}")
     axes.set(title=chart.title, xlabel=chart.x_label, ylabel=chart.y_label)
     return drawn
 
@@ -154,7 +154,7 @@ def plot_frontiers(axes: Axes, curves: Sequence[Curve], title: str) -> None:
         )
     axes.set_yscale("log")
     axes.set_xlim(left=0)
-    label_ticks(axes.yaxis, "${:g}", Decades())
+    label_ticks(axes.yaxis, Decades(), "${:g}")
     axes.set_xlabel("tokens per second per user")
     # The cost of services includes prefill; the cost of decode steps does not.
     services = any(isinstance(curve.frontier, ServiceFrontier) for curve in curves)
@@ -179,20 +179,19 @@ class Decades(LogLocator):
         return MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(vmin, vmax)
 
 
-def label_ticks(axis: Axis, form: str = "{:g}", locator: Locator | None = None) -> None:
+def label_ticks(axis: Axis, locator: Locator, form: str = "{:g}") -> None:
     """Label the major ticks of an axis, and no minor ticks.
 
     Parameters
     ----------
     axis : matplotlib Axis
         Axis of a figure.
+    locator : Locator
+        Positions of the major ticks.
     form : str
         Format of a number.
-    locator : Locator, optional
-        Positions of the major ticks; None for the default.
     """
-    if locator is not None:
-        axis.set_major_locator(locator)
+    axis.set_major_locator(locator)
     axis.set_major_formatter(FuncFormatter(lambda value, _: form.format(value)))
     axis.set_minor_formatter(NullFormatter())
 
@@ -304,7 +303,7 @@ def _comparison(axes: Axes, comparison: SquareRootLaw, title: str) -> None:
     axes.set_yscale("log")
     axes.set_xlim(left=line.min() / 4)
     for axis in (axes.xaxis, axes.yaxis):
-        label_ticks(axis, locator=Decades())
+        label_ticks(axis, Decades())
     axes.set_xlabel("parameters (billions)")
     axes.set_ylabel("milliseconds per token")
     axes.set_title(title)

@@ -97,7 +97,7 @@ class FrontierPage(AnswerPage[AnyFront]):
         return Start(parts, concurrency, expected_in_flight(record), "the point of the largest speed^3 / cost")
 
 
-def frontier_table(front: AnyFront, y: Metric = "cost") -> Table:
+def frontier_table(front: AnyFront, y: Metric) -> Table:
     """Table of some points of a frontier, evenly spaced in speed.
 
     Raises
@@ -211,7 +211,7 @@ def point_details(front: AnyFront) -> dict[str, list[float | str | None]]:
     if any("engine" in point.layout for point in points):
         details["engine"] = [str(point.layout.get("engine", "")) for point in points]
     if isinstance(front, ServiceFrontier):
-        both = list(zip(points, front.ends_each(), strict=True))
+        both = list(zip(points, front.ends_each, strict=True))
         details |= {
             "recipe": [point.recipe for point in points],
             "concurrency": [point.concurrency for point in points],
@@ -260,5 +260,5 @@ def _preferred(fronts: Mapping[str, AnyFront]) -> list[Instances]:
     return [
         instances._replace(label=label if len(fronts) > 1 else "")
         for label, front in fronts.items()
-        for instances in front.subjects([front.preferred()])
+        for instances in front.preferred_subjects()
     ]

@@ -54,15 +54,15 @@ class _Kind:
     before: Sequence[str] = ()
 
 
-def start_script(start: Start, to: str | None = None) -> str:
+def start_script(start: Start, to: str | None) -> str:
     """Launch script for the deployment of a result.
 
     Parameters
     ----------
     start : Start
         Deployment.
-    to : str, optional
-        Engine to launch; by default the predicted engine.
+    to : str or None
+        Engine to launch; None for the predicted engine.
 
     Raises
     ------

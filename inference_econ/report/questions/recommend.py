@@ -213,7 +213,7 @@ def instances_label(choice: Deployment) -> str:
     return str(choice.replicas) if fleet is None else f"{fleet.prefill_instances}P{fleet.decode_instances}D"
 
 
-def recommend_title(choices: Sequence[Deployment], targets: Targets, users: recommend.Users | None = None) -> str:
+def recommend_title(choices: Sequence[Deployment], targets: Targets, users: recommend.Users | None) -> str:
     """Heading in one line: users that determine the request rate, model, GPUs, request rate and SLOs."""
     services, rate = [choice.service for choice in choices], choices[0].requests_per_second
     setups = [setup for choice in choices for setup in choice.setups]

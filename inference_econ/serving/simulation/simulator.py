@@ -432,7 +432,7 @@ def _parts(requests: Requests, prompts: list[int], every: int, block_tokens: int
     ]
 
 
-def requests_of_a_run(service: Service, arrivals: ArrivalProcess = POISSON) -> int:
+def requests_of_a_run(service: Service, arrivals: ArrivalProcess) -> int:
     """Number of requests in one simulation run [1].
 
     The number grows with the maximum concurrency and the burstiness, but not with the request rate. Simulations at

@@ -61,7 +61,7 @@ def test_a_chain_takes_what_one_prompt_on_several_chips_does() -> None:
     # The last process alone sends the cache.
     sending = every.transfer.sending_seconds
     assert sending[chain] == pytest.approx(sending[one], rel=1e-12)
-    rates = load.prefill_rates(every, int(chain), 0, 1)
+    rates = load.prefill_states(every, int(chain), 0, 1).rates
     assert rates[0] == pytest.approx(1 / way.seconds, rel=1e-9)
     assert rates[3] == pytest.approx(1 / pool.prefill_busy_seconds[chain], rel=0.05)
 

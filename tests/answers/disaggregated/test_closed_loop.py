@@ -67,7 +67,7 @@ def test_more_requests_than_prompts_can_be_read_wait_for_prefill_and_not_for_dec
     few_requests, many = run((1, 8), 600, 3000), run((1, 8), 1200, 6000)
     middle = slice(1500, 2000)
     assert np.median(many.tpot[middle]) == pytest.approx(np.median(few_requests.tpot[middle]), rel=0.02)
-    rate = float(load.prefill_rates(few(), 0, 0, 1)[-1])
+    rate = float(load.prefill_states(few(), 0, 0, 1).rates[-1])
     assert np.median(many.ttft[middle]) - np.median(few_requests.ttft[middle]) == pytest.approx(600 / rate, rel=0.03)
     assert 6000 / many.seconds == pytest.approx(rate, rel=0.05)
 
@@ -104,7 +104,7 @@ def test_the_host_of_a_prefill_worker_hands_every_cache_over_to_another_link_dom
 
     assert alone(both(handed)) - alone(both()) == pytest.approx(0.02)
     # Prompts of one step, one after the other.
-    rates = [float(load.prefill_rates(both(*changes), 0, 0, 1)[-1]) for changes in ((), (handed,))]
+    rates = [float(load.prefill_states(both(*changes), 0, 0, 1).rates[-1]) for changes in ((), (handed,))]
     assert 1.0 / rates[1] - 1.0 / rates[0] == pytest.approx(0.02)
     # Inside a link domain, chips copy the cache on their own.
     assert alone(both(handed, domain=2)) == pytest.approx(alone(both(domain=2)))

@@ -213,7 +213,7 @@ def test_prompts_wait_as_in_a_queue_with_several_servers() -> None:
 def test_prompts_that_wait_are_read_together() -> None:
     """Four prompts of 2000 tokens fit a step of 8192. Each takes less than alone, but all wait for the last."""
     both = few()
-    rates, pool = load.prefill_rates(both, 0, 0, 2), both.prefill
+    rates, pool = load.prefill_states(both, 0, 0, 2).rates, both.prefill
     alone, shared = float(pool.prefill_seconds[0]), float(pool.prefill_busy_seconds[0])
     assert rates.size == 8
     assert rates[:2] == pytest.approx([1.0 / alone, 2.0 / alone])
@@ -271,14 +271,14 @@ def test_a_closed_loop_is_the_stream_in_which_a_request_finds_the_others() -> No
         assert rate * (ttft + steps * tpot) == pytest.approx(concurrency - 1.0, rel=1e-9)
         stream = load.pools_under_load(both, (0, 0), (1, 2), rate).load
         assert (stream.ttft_seconds, stream.tpot_seconds) == (found.ttft_seconds, found.tpot_seconds)
-        assert before < found.completed_per_second <= load.prefill_rates(both, 0, 0, 1)[-1] * (1.0 + 1e-12)
+        assert before < found.completed_per_second <= load.prefill_states(both, 0, 0, 1).rates[-1] * (1.0 + 1e-12)
         before = found.completed_per_second
 
 
 def test_more_requests_than_a_pool_completes_wait_for_it() -> None:
     both = few()
     found = [closed_loop(both, (0, 0), (1, 8), concurrency).load for concurrency in (1000.0, 2000.0)]
-    most = float(load.prefill_rates(both, 0, 0, 1)[-1])
+    most = float(load.prefill_states(both, 0, 0, 1).rates[-1])
     assert [one.completed_per_second for one in found] == pytest.approx([most, most], rel=2e-3)
     waits = found[1].ttft_seconds["mean"] - found[0].ttft_seconds["mean"]
     assert waits == pytest.approx(1000.0 / most, rel=0.02)
@@ -302,7 +302,7 @@ def test_a_long_prompt_takes_its_own_time_in_a_prefill_instance(count: int, busy
     # No two prompts of 2000 tokens fit a step.
     narrow = catalog.assumptions("deployable", changes=["serving.prefill_chunk=2048"])
     both = pools("llama_3_8b", "h100_sxm", Requests("lognormal:2000:1", 200), assumptions=narrow, max_accelerators=1)
-    rate = busy * float(load.prefill_rates(both, 0, 0, count)[-1])
+    rate = busy * float(load.prefill_states(both, 0, 0, count).rates[-1])
     requests = 100_000
     prompts = new_tokens(both.requests, np.random.default_rng(8).uniform(size=requests))
     beyond = both.prefill.services.states.prompts.take(0).beyond_mean(prompts, np.zeros(requests))
@@ -321,7 +321,7 @@ def test_a_long_prompt_takes_its_own_time_in_a_prefill_instance(count: int, busy
 def test_a_long_prompt_makes_those_wait_that_share_its_steps(variation: float, within: float) -> None:
     """Prompts that share steps in order of arrival wait longer than prompts that take turns, as in the simulator."""
     both = pools("llama_3_8b", "h100_sxm", Requests(f"lognormal:2000:{variation:g}", 200), max_accelerators=1)
-    reader, rates = both.prefill.services.service(0), load.prefill_rates(both, 0, 0, 1)
+    reader, rates = both.prefill.services.service(0), load.prefill_states(both, 0, 0, 1).rates
     rate, count = 0.6 * float(rates[-1]), 20_000
     assert rates.size > 1
     stream = simulator.stream_of(reader.requests, rate, Gamma(1.0), count)
@@ -334,7 +334,7 @@ def test_a_long_prompt_makes_those_wait_that_share_its_steps(variation: float, w
 
 
 def test_crowds_meet_one_line_and_are_shared_by_those_that_decode() -> None:
-    both, rate = few(), 0.8 * float(load.prefill_rates(few(), 0, 0, 4)[-1])
+    both, rate = few(), 0.8 * float(load.prefill_states(few(), 0, 0, 4).rates[-1])
     calm, bursty = (load.pools_under_load(both, (0, 0), (4, 9), rate, arrival_scv=scv).load for scv in (1.0, 10.0))
     line = load.prefill_queue(both, 0, 0, 4, rate, 10.0)
     decoding = load.decoder(both, 0, float(both.transfer.receiving_seconds[0, 0])).load(rate / 9, 1.0 + 9.0 / 9)

@@ -81,7 +81,7 @@ def test_prompts_of_a_shared_step_have_their_percentiles() -> None:
     """
     both = few(2000, 200, 1)
     reader = both.prefill.services.service(0)
-    most = float(load.prefill_rates(both, 0, 0, 1)[-1])
+    most = float(load.prefill_states(both, 0, 0, 1).rates[-1])
     for share in (0.3, 0.6, 0.8):
         stream = arrivals.draw(15_000, share * most, arrivals.fixed(2000), arrivals.fixed(1), seed=2)
         seen = simulator.play(reader, simulator.server(reader, stream.isl), stream).summary()["ttft"]
