@@ -121,7 +121,11 @@ class AgentMarket:
         """Value by which fleets are ranked: hourly cost, negative number of agents, or hourly cost per agent."""
         if means is not None:
             return -float(choice.use.agents)
-        return choice.dollars_per_hour if agents is not None else dollars_per_agent(choice)
+        if agents is not None:
+            return choice.dollars_per_hour
+        # Instances or prefill/decode groups leave no GPU of a rented machine unused.
+        setup, accelerators = choice.service.setup, choice.accelerators / choice.parts
+        return choice.parts * float(setup.dollars_per_hour_in_bulk(accelerators)) / choice.use.agents
 
     def together(self, agents: int | None = None, means: Means | None = None, most: int = 5) -> list[AgentDeployment]:
         """Best fleets of aggregated instances. The analytical model selects the layouts to simulate.
@@ -238,12 +242,6 @@ class AgentMarket:
         before = self._played.setdefault(("disaggregated", candidate, group.layouts), group)
         assert isinstance(before, PlayedGroup)
         return before.with_instances(*group.instances)
-
-
-def dollars_per_agent(choice: AgentDeployment) -> float:
-    """Hourly cost per agent if instances or prefill/decode groups leave no GPU of a rented machine unused [USD/h]."""
-    setup, accelerators = choice.service.setup, choice.accelerators / choice.parts
-    return choice.parts * float(setup.dollars_per_hour_in_bulk(accelerators)) / choice.use.agents
 
 
 #: Autoscaler metrics for agents. Utilization is excluded: waiting agents send no requests, so an overloaded fleet is no

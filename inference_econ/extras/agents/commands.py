@@ -37,17 +37,15 @@ def _sessions(request: Request, allowed: Collection[str] = ()) -> Agents:
     """
     sessions = Agents.of(str(request.traffic))
     stray = [name for name in _OF_RATES if name not in allowed and request.is_given(name)]
-    making = _making(request, sessions) if stray[:1] == ["request_rate"] else ""
+    making = ""
+    if stray[:1] == ["request_rate"]:
+        # Agents that produce the request rate, at zero latency and at latencies equal to the SLOs.
+        rate, promised = request.request_rate or 0.0, workload.targets(request, **USUAL).given
+        many, few = sessions.sending(rate, promised["ttft"], promised["tpot"]), sessions.sending(rate, 0.0, 0.0)
+        making = f": {rate:g} requests/s come from {few:,} if answers come at once, {many:,} if they just keep the SLOs"
     text = f"does not go with the sessions of {request.traffic}, which are played; say how many --agents there are"
     refuse(stray, f"{{}} {text}{making}")
     return sessions
-
-
-def _making(request: Request, sessions: Agents) -> str:
-    """Text with the agents that produce the request rate, at zero latency and at latencies equal to the SLOs."""
-    rate, promised = request.request_rate or 0.0, workload.targets(request, **USUAL).given
-    at_once, slowly = sessions.sending(rate, 0.0, 0.0), sessions.sending(rate, promised["ttft"], promised["tpot"])
-    return f": {rate:g} requests/s come from {at_once:,} if answers come at once, {slowly:,} if they just keep the SLOs"
 
 
 def _settings(request: Request, usual: Mapping[str, float] = USUAL) -> dict[str, Any]:

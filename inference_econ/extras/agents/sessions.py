@@ -100,15 +100,13 @@ class Sessions:
         return replace(self, pause_seconds=pause, said_token_seconds=host.cached_token_overhead)
 
 
-def draw_sessions(spec: SessionSpec, seed: int = 0) -> tuple[Session, ...]:
-    """Sample sessions that represent a workload; the same seed gives the same sessions.
+def draw_sessions(spec: SessionSpec) -> tuple[Session, ...]:
+    """Sample sessions that represent a workload; the sample is the same each time.
 
     Parameters
     ----------
     spec : SessionSpec
         Structure of a session.
-    seed : int
-        Seed of the random numbers.
 
     Returns
     -------
@@ -117,7 +115,7 @@ def draw_sessions(spec: SessionSpec, seed: int = 0) -> tuple[Session, ...]:
         distribution in random order. Lengths are stratified samples: over the turns of each session, or over all
         sessions if a session has one turn. With few turns per session, sample means deviate by about 5%.
     """
-    random = np.random.default_rng([seed, 7])
+    random = np.random.default_rng([0, 7])
     usual = sum(step.agents * step.turns.mean for step in spec.steps)
     count = int(np.clip(_TURNS / usual, 10, _DRAWN))
     if usual == 1.0 and spec.steps[0].turns.kind == "fixed" and spec.compacts_at is None:

@@ -395,6 +395,7 @@ class PlayedInstance:
     service: Service
     work: AgentSessions
     tiers: tuple[TierSpec, ...]
+    _traces: dict[tuple[object, ...], Trace] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
     def _server(self) -> Server:
@@ -432,10 +433,6 @@ class PlayedInstance:
         if run not in self._traces:
             self._traces[run] = self._played(self.sessions(agents, count, rate), warm_up, instances, router)
         return self._traces[run]
-
-    @cached_property
-    def _traces(self) -> dict[tuple[object, ...], Trace]:
-        return {}
 
     def _played(self, sessions: Sessions, warm_up: float, instances: int, router: Router) -> Trace:
         return simulator.play(self.service, self._server, sessions, warm_up=warm_up, instances=instances, router=router)

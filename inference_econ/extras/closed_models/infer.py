@@ -926,7 +926,11 @@ def _served(draws: Draws, offer: ObservedOffer, weights: Array, stray: float) ->
     flat = np.exp(likely - likely.max(axis=(1, 2), keepdims=True, initial=-700.0)) * manner_weights(draws, offer)
     sums = flat.sum(axis=(1, 2), keepdims=True)
     shares = weights[:, None, None] * flat / np.where(sums > 0, sums, 1.0)
-    model, column, place = np.unravel_index(_systematic(shares.ravel(), _SERVED), shares.shape)
+    # Systematic sampling of indices in proportion to their shares.
+    reached = np.cumsum(shares)
+    steps = (np.arange(_SERVED) + 0.5) / _SERVED * reached[-1]
+    chosen = np.minimum(np.searchsorted(reached, steps), shares.size - 1)
+    model, column, place = np.unravel_index(chosen, shares.shape)
     manners = [draws.manners[index] for index in column]
     speculates = np.array([manner.speculates for manner in manners])
     hour = np.array([draws.priors.chips[manner.chip].hour_price for manner in manners])
@@ -965,13 +969,6 @@ def _sold(
         share = (sigma / whole.sigma) ** 2
         parts.append(np.exp(mean + share * surprise + sigma * math.sqrt(1.0 - share) * draw))
     return _plain_interval(parts[0]), _plain_interval(hour * parts[1])
-
-
-def _systematic(weights: Array, draws: int) -> Indices:
-    """Systematic sampling of indices in proportion to weights."""
-    reached = np.cumsum(weights)
-    steps = (np.arange(draws) + 0.5) / draws * reached[-1]
-    return np.asarray(np.minimum(np.searchsorted(reached, steps), len(weights) - 1))
 
 
 def _plain_interval(values: Array) -> CredibleInterval:

@@ -53,7 +53,7 @@ from inference_econ.extras.papers.kv_runahead import layer_work
 from inference_econ.extras.papers.runahead_formulas import LayerWork, ProcessRates
 from inference_econ.extras.papers.toy import bytes_per_parameter
 from inference_econ.formulas import money, roofline
-from inference_econ.inputs import BYTES_PER_ELEMENT, FrontierAsk, ModelSpec, Scenario, Settings, catalog, with_defaults
+from inference_econ.inputs import BYTES_PER_ELEMENT, FrontierAsk, Scenario, Settings, catalog, with_defaults
 from inference_econ.records.plain import attributes
 from inference_econ.records.sources import UsedSource, source_records, spec_sources
 from inference_econ.search import Frontier
@@ -197,47 +197,6 @@ def picked(prompt: float, link: float) -> int:
     if prompt < _SHORT or (prompt < _MIDDLE and link < _SLOW):
         return 0
     return 1 if prompt < _LONG else 2
-
-
-def of_a_chain(reading: ChainReading, model: ModelSpec, rate: float | None = None) -> float:
-    """Compute a quantity of a prefill chain.
-
-    Parameters
-    ----------
-    reading : ChainReading
-        Quantity to compute, and constants of the machine.
-    model : ModelSpec
-        Model with one kind of layer.
-    rate : float, optional
-        Arithmetic rate that replaces ``reading.matmul`` and ``reading.attention`` [FLOP/s].
-
-    Returns
-    -------
-    float
-        Value of ``reading.read`` [1].
-
-    Raises
-    ------
-    InputError
-        If layers are not grouped-query attention with dense feed-forward blocks.
-    """
-    work = layer_work(model, BYTES_PER_ELEMENT["fp16"])
-    if reading.read not in ("largest_loss", "share_best"):
-        (processes,), (prompt,), (link,) = reading.processes, reading.prompts, reading.links
-        machine = _machine(reading, link, rate)
-        if reading.read in ("traffic", "first_part"):
-            parts = formulas.searched_partition(work, machine, prompt, processes)
-            shares = {"traffic": formulas.gathered_over_handed(parts), "first_part": parts[0] / prompt}
-            return float(shares[reading.read])
-        before = formulas.single_seconds(work, machine, prompt)
-        if reading.read == "speedup":
-            before = formulas.all_gather_seconds(work, machine, prompt, processes)
-        return float(before) / _seconds(work, machine, prompt, processes)
-    losses = [
-        _loss(work, _machine(reading, link, rate), prompt, reading.processes)
-        for prompt, link in product(reading.prompts, reading.links)
-    ]
-    return max(losses) if reading.read == "largest_loss" else sum(loss <= _AS_FAST for loss in losses) / len(losses)
 
 
 @lru_cache(maxsize=256)
@@ -481,10 +440,27 @@ def _of_pools(reading: PoolsReading, settings: Settings) -> float:
 
 
 def _of_chain(reading: ChainReading, settings: Settings) -> float:
+    """Quantity of a prefill chain. The GPU of the settings, if any, replaces the arithmetic rates of the reading."""
     if settings.model is None:
         raise InputError("a chain needs a model in its settings")
     rate = None if settings.hardware is None else setup_of(with_defaults(settings)).rates.flops_per_second("bf16")
-    return of_a_chain(reading, catalog.model(settings.model), rate)
+    work = layer_work(catalog.model(settings.model), BYTES_PER_ELEMENT["fp16"])
+    if reading.read not in ("largest_loss", "share_best"):
+        (processes,), (prompt,), (link,) = reading.processes, reading.prompts, reading.links
+        machine = _machine(reading, link, rate)
+        if reading.read in ("traffic", "first_part"):
+            parts = formulas.searched_partition(work, machine, prompt, processes)
+            shares = {"traffic": formulas.gathered_over_handed(parts), "first_part": parts[0] / prompt}
+            return float(shares[reading.read])
+        before = formulas.single_seconds(work, machine, prompt)
+        if reading.read == "speedup":
+            before = formulas.all_gather_seconds(work, machine, prompt, processes)
+        return float(before) / _seconds(work, machine, prompt, processes)
+    losses = [
+        _loss(work, _machine(reading, link, rate), prompt, reading.processes)
+        for prompt, link in product(reading.prompts, reading.links)
+    ]
+    return max(losses) if reading.read == "largest_loss" else sum(loss <= _AS_FAST for loss in losses) / len(losses)
 
 
 #: Function that computes each kind of quantity.

@@ -450,11 +450,8 @@ def reason_of(member: Member, base: Member, speed: float) -> str:
     most, whole = max(change, key=lambda name: abs(change[name])), sum(before.values())
     if abs(change[most]) < _NOTHING * whole:
         return "nothing"
-    return f"{_part(most)} {100 * change[most] / whole:+.0f} of {100 * sum(change.values()) / whole:+.0f} %"
-
-
-def _part(name: str) -> str:
-    return "prefill of other requests" if name == PROMPTS else name.replace("_", " ")
+    part = "prefill of other requests" if most == PROMPTS else most.replace("_", " ")
+    return f"{part} {100 * change[most] / whole:+.0f} of {100 * sum(change.values()) / whole:+.0f} %"
 
 
 def _notes(ask: FamilyAsk, ranked: Sequence[Member], base: Member, left_out: Sequence[str]) -> tuple[str, ...]:

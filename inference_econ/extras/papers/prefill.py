@@ -337,7 +337,14 @@ def _shared(chain: Sequence[tuple[Processes, int]], prompt: int) -> SharedPrompt
             if plan is None:
                 missing[name] = problem
             else:
-                ways[name] = _cut(cut, processes, plan, prompt)
+                # Time and traffic of a prompt, and time with infinitely fast links.
+                prompts, cached = processes.prompts, processes.cached
+                free = processes.free.assumptions.changed({"layout.residual_stream": stream})
+                seconds, without = (
+                    float(reading_seconds(deployed, plan, prompt, cached, prompts)[0])
+                    for deployed in (cut, replace(processes.free, assumptions=free))
+                )
+                ways[name] = Way(seconds, seconds - without, prompts * moved_bytes(cut, plan, prompt, cached))
     problem = next(filter(None, (_not_a_run(run, number, prompt, bool(others)) for run, number in chain)), "")
     runs = PrefillChain(tuple((run, number // run.chips) for run, number in chain))
     context = {} if others else {"gathered": processes.gathered, "ring": processes.ring}
@@ -349,16 +356,6 @@ def _shared(chain: Sequence[tuple[Processes, int]], prompt: int) -> SharedPrompt
         else:
             ways[name] = runs.even(prompt) if name == "even" else runs.searched(prompt)
     return SharedPrompt(prompt, tuple((run.setup, number) for run, number in chain), ways, missing)
-
-
-def _cut(setup: Setup, processes: Processes, plan: Plans, prompt: int) -> Way:
-    """Time and traffic of a prompt under tensor or sequence parallelism."""
-    stream, free, prompts = setup.assumptions.layout.residual_stream, processes.free, processes.prompts
-    unlinked = replace(free, assumptions=free.assumptions.changed({"layout.residual_stream": stream}))
-    seconds, without = (
-        float(reading_seconds(deployed, plan, prompt, processes.cached, prompts)[0]) for deployed in (setup, unlinked)
-    )
-    return Way(seconds, seconds - without, prompts * moved_bytes(setup, plan, prompt, processes.cached))
 
 
 def _not_a_run(processes: Processes, chips: int, prompt: int, linked: bool) -> str:

@@ -315,26 +315,21 @@ class PrefillChain:
 
         If the two processes have different GPUs, the slower side limits the transfer.
         """
-        domains = self.domains_of_hops()
+        # Number of link domains that the transfer to each process spans: 1 or 2. Processes on GPUs of one kind are next
+        # to each other.
+        crossing = []
+        for run, number in self.runs:
+            domain, chips = run.setup.hardware.link_domain, float(run.chips)
+            begins = np.arange(number) * chips
+            ends = (begins, begins + chips - 1.0)
+            crossing.append(np.any([end // domain != (end - chips) // domain for end in ends], axis=0))
+        # A transfer between different kinds of GPUs crosses domains. The first process receives nothing.
+        domains = np.where(np.concatenate(crossing), 2.0, 1.0)
         hops = [np.array(getattr(run, how)(before[..., at], domains[at])) for run, at in self._slices]
         for (run, at), received in zip(self._slices, hops[1:], strict=False):
             sent = getattr(run, how)(before[..., at.stop : at.stop + 1], np.array([2.0]))
             received[..., :1] = np.maximum(received[..., :1], sent)
         return np.concatenate(hops, axis=-1)
-
-    def domains_of_hops(self) -> Array:
-        """Number of link domains that the transfer to each process spans [1]: 1 or 2.
-
-        Processes on GPUs of one kind are placed next to each other.
-        """
-        domains = []
-        for run, number in self.runs:
-            domain, chips = run.setup.hardware.link_domain, float(run.chips)
-            begins = np.arange(number) * chips
-            ends = (begins, begins + chips - 1.0)
-            domains.append(np.any([end // domain != (end - chips) // domain for end in ends], axis=0))
-        # A transfer between different kinds of GPUs crosses domains. The first process receives nothing.
-        return np.where(np.concatenate(domains), 2.0, 1.0)
 
 
 def read_whole(setup: Setup) -> Setup:

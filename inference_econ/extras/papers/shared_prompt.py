@@ -102,11 +102,12 @@ def part_of_prompt(setup: Setup, process: Plans, tokens: float, cached: float, p
     after = replace(setup, context=cached)
     work, layers = after.work(reading), setup.model.layers
     table = OperatorTable(after, reading)
-
-    def needs_no_cache(row: Operator) -> bool:
-        return row.kind != "scores" and not np.any(row.kv_bytes_per_sequence)
-
-    ahead = [row for block in setup.model.blocks for row in takewhile(needs_no_cache, mixer(table, block))]
+    # Operators of each layer before the first one that needs the KV cache.
+    ahead = list[Operator]()
+    for block in setup.model.blocks:
+        ahead += takewhile(
+            lambda row: row.kind != "scores" and not np.any(row.kv_bytes_per_sequence), mixer(table, block)
+        )
     everything = _seconds(after, work, work.operators)
     factor = float(reading_seconds(setup, process, tokens, cached, prompts)[0]) / everything
     before, attention, end = (

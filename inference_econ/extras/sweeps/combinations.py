@@ -218,15 +218,14 @@ class Combinations:
         for kind in kinds:
             for path in sorted({*catalog.folder(kind).rglob("*.yaml"), *catalog.files(kind).values()}):
                 digest.update(path.read_bytes())
-        for kind, name in sorted(self._own_files()):
-            digest.update(json.dumps(_READ[kind](name).model_dump(mode="json")).encode())
-        return digest.hexdigest()
-
-    def _own_files(self) -> set[tuple[catalog.Kind, str]]:
-        """Paths of user files that the settings name, with their kinds."""
+        # User files that the settings name.
         used = [self._common, *(settings for points in self._settings.values() for settings in points.values())]
         named = {(kind, getattr(settings, field)) for settings in used for field, kind in _NAMES.items()}
-        return {(kind, name) for kind, name in named if name is not None and name not in catalog.names(kind)}
+        for kind, name in sorted(
+            (kind, name) for kind, name in named if name is not None and name not in catalog.names(kind)
+        ):
+            digest.update(json.dumps(_READ[kind](name).model_dump(mode="json")).encode())
+        return digest.hexdigest()
 
 
 _READ = {"models": catalog.model, "hardware": catalog.hardware, "assumptions": catalog.assumptions}
@@ -477,14 +476,6 @@ def table(combinations: Combinations, blocks: Sequence[Mapping[str, Any]]) -> pa
 
 #: Number of running and waiting parts per worker [1]. Workers then never idle, and few results are in memory.
 _EACH = 2
-#: Minimum number of combinations per process [1]. They take a few seconds, as long as the start of a process.
-_WORTH = 50
-
-
-def worthwhile(combinations: int) -> int:
-    """Number of processes that finish a number of combinations soonest, up to the available cores [1]."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(cores, combinations // _WORTH))
 
 
 def answers(combinations: Combinations, parts: Iterable[int], jobs: int = 1) -> Iterator[tuple[int, SweepPart]]:

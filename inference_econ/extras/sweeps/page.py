@@ -22,7 +22,6 @@ from inference_econ.extras.sweeps.combinations import (
     answers,
     check_work,
     combinations_of,
-    worthwhile,
 )
 from inference_econ.extras.sweeps.scenario_kinds import SweepAsk
 from inference_econ.extras.sweeps.stored import CheapestDeployment, Sweep, Swept
@@ -149,6 +148,8 @@ except ImportError:  # On Windows, a folder is not locked against a second sweep
 
 #: Lock file of a folder.
 _LOCK = ".lock"
+#: Minimum number of combinations per process [1]. They take a few seconds, as long as the start of a process.
+_WORTH = 50
 #: Largest manifest, which contains a scenario [B].
 _MAX_BYTES = 10_000_000
 
@@ -195,8 +196,12 @@ def sweep(
     combinations = combinations_of(spec.ask)
     at = Path(folder)
     _check_same(at, combinations)
-    processes = _processes(jobs, at, combinations)
-    check_work(combinations, _missing(at, combinations), processes)
+    missing = list(_missing(at, combinations))
+    if jobs is None:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        jobs = min(cores, len(missing) * combinations.batch // _WORTH)
+    processes = max(min(jobs, len(missing)), 1)
+    check_work(combinations, missing, processes)
     with _held(at):
         todo = list(_missing(at, combinations))
         manifest = {
@@ -208,13 +213,6 @@ def sweep(
         write_text(at / SWEEP, json.dumps(manifest, indent=1) + "\n")
         _write(at, combinations, todo, processes, progress)
     return load_sweep(at)
-
-
-def _processes(jobs: int | None, folder: Path, combinations: Combinations) -> int:
-    """Number of processes for the missing parts: ``jobs``, or else the number with the shortest run time [1]."""
-    todo = list(_missing(folder, combinations))
-    wanted = worthwhile(len(todo) * combinations.batch) if jobs is None else jobs
-    return max(min(wanted, len(todo)), 1)
 
 
 def load_sweep(folder: Path | str) -> Sweep:

@@ -1016,7 +1016,15 @@ def asked(
     compared = asked_scenario(model, hardware, price, None, settings).ask
     assert isinstance(compared, FrontierAsk)
     series = [curve.model_dump(exclude_unset=True) for curve in compared.series]
-    shared, inputs_of = _inputs(vary, [curve.label for curve in compared.series])
+    # Split distributions into inputs that all series share, and inputs of single series by label.
+    labels, shared = [curve.label for curve in compared.series], dict[str, object]()
+    inputs_of: dict[str, dict[str, object]] = {}
+    for key, text in vary.items():
+        label, colon, name = (part.strip() for part in key.rpartition(":"))
+        if colon and label not in labels:
+            raise InputError(f"vary {key!r}: {label!r} is none of what is compared: {', '.join(labels)}")
+        inputs = inputs_of.setdefault(label, {}) if colon else shared
+        inputs[name] = parsed(text) if isinstance(text, str) else dict(text)
     data = {
         "name": _NAME,
         "ask": {
@@ -1029,19 +1037,6 @@ def asked(
         "sources": {"ask": {"ref": "user", "where": "the study that was asked for", "kind": "assumed"}},
     }
     return Scenario.build(data, origin="vary")
-
-
-def _inputs(vary: Mapping[str, Given], labels: Sequence[str]) -> tuple[dict[str, object], dict[str, dict[str, object]]]:
-    """Split distributions into inputs that all series share, and inputs of single series by label."""
-    shared: dict[str, object] = {}
-    inputs_of: dict[str, dict[str, object]] = {}
-    for key, text in vary.items():
-        label, colon, name = (part.strip() for part in key.rpartition(":"))
-        if colon and label not in labels:
-            raise InputError(f"vary {key!r}: {label!r} is none of what is compared: {', '.join(labels)}")
-        inputs = inputs_of.setdefault(label, {}) if colon else shared
-        inputs[name] = parsed(text) if isinstance(text, str) else dict(text)
-    return shared, inputs_of
 
 
 def parsed(text: str) -> object:

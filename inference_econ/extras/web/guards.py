@@ -130,27 +130,13 @@ def error(status: int, message: str, field: str | None = None, headers: Mapping[
     return JSONResponse({"error": {"message": message, "field": field}}, status, dict(headers or {}))
 
 
-def _refused(_: Request, problem: Any) -> Response:
-    return error(422, str(problem), problem.option)
-
-
-def _busy(_: Request, __: Any) -> Response:
-    return error(429, "too many requests are waiting; retry in a few seconds", headers={"Retry-After": _RETRY_SECONDS})
-
-
-def _http(_: Request, problem: Any) -> Response:
-    return error(problem.status_code, str(problem.detail), headers=problem.headers)
-
-
-def _failed(_: Request, __: Any) -> Response:
-    # This reply is created outside of the guard. The error is in the log.
-    return error(500, "this is an error of the program; the log of the server has it", headers=HEADERS)
-
-
 #: Handler of each kind of error.
 HANDLERS: Mapping[Any, Callable[[Request, Any], Response]] = {
-    RefusedError: _refused,
-    BusyError: _busy,
-    HTTPException: _http,
-    Exception: _failed,
+    RefusedError: lambda _, problem: error(422, str(problem), problem.option),
+    BusyError: lambda *_: error(
+        429, "too many requests are waiting; retry in a few seconds", headers={"Retry-After": _RETRY_SECONDS}
+    ),
+    HTTPException: lambda _, problem: error(problem.status_code, str(problem.detail), headers=problem.headers),
+    # This reply is created outside of the guard. The error is in the log.
+    Exception: lambda *_: error(500, "this is an error of the program; the log of the server has it", headers=HEADERS),
 }

@@ -70,16 +70,13 @@ def reply(question: str, fields: Fields, form: Form | Literal["view"], texts: Ma
 
     try:
         with catalog.names_only(texts), catalog.uncopied():
-            return _sent(question, fields, answer(question, fields), form)
+            made = answer(question, fields)
+            if form == "view":
+                return Reply(page.text(question, fields, made).encode(), MEDIA["json"])
+            content = _FORMS[form](made)
+            return Reply(content.encode() if isinstance(content, str) else content, MEDIA[form])
     except (InputError, NothingFitsError) as error:
         return Reply(b"", "", str(error), error.option)
-
-
-def _sent(question: str, fields: Fields, answer: Answer, form: Form | Literal["view"]) -> Reply:
-    if form == "view":
-        return Reply(page.text(question, fields, answer).encode(), MEDIA["json"])
-    content = _FORMS[form](answer)
-    return Reply(content.encode() if isinstance(content, str) else content, MEDIA[form])
 
 
 def _json(answer: Answer) -> str:

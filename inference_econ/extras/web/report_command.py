@@ -50,7 +50,10 @@ def _answer(request: Request, text: str, to: str | None) -> document.Asked:
     if text.lower().endswith(".json") and len(text.split()) == 1:
         return _saved(request, text, to)
     if text and Path(text).is_dir():
-        return _swept(text)
+        from inference_econ.extras.web import document
+        from inference_econ.report.pages import page as page_of
+
+        return document.Asked(page_of(ie.load_sweep(text).summary()), shlex.join([_PROGRAM, "report", text]))
     # The words are a command line without the program name.
     try:
         words = shlex.split(text)
@@ -109,20 +112,6 @@ def _check_reported(request: Request, words: Sequence[str]) -> Command:
             f"{command.name!r} answers no question that a report could show; these do: {', '.join(reported)}"
         )
     return command
-
-
-def _swept(folder: str) -> document.Asked:
-    """Section with the summary of a sweep folder.
-
-    Raises
-    ------
-    InputError
-        If the folder has no sweep.
-    """
-    from inference_econ.extras.web import document
-    from inference_econ.report.pages import page as page_of
-
-    return document.Asked(page_of(ie.load_sweep(folder).summary()), shlex.join([_PROGRAM, "report", folder]))
 
 
 def _saved(request: Request, path: str, to: str | None) -> document.Asked:

@@ -258,10 +258,6 @@ def _scenario(page: ScenarioPage) -> Summary:
     )
 
 
-def _speculation(page: Any) -> Summary:
-    return Summary(f"When does speculation pay for {_subject(page.answer.plain.setup)}?", page.conclusion())
-
-
 def _trace(page: Any) -> Summary:
     """Number of requests, their bursts and their prefix reuse."""
     profile: TraceProfile = page.answer
@@ -300,6 +296,8 @@ _SUMMARIES: Mapping[str, Callable[[Any], Summary]] = {
     "ProfilePage": _trace,
     "RecommendationPage": _recommendation,
     "ScenarioPage": _scenario,
-    "SpeculationPage": _speculation,
+    "SpeculationPage": lambda page: Summary(
+        f"When does speculation pay for {_subject(page.answer.plain.setup)}?", page.conclusion()
+    ),
     "WhatIfPage": _what_if,
 }
