@@ -57,47 +57,70 @@ def draw(ledger: Ledger) -> Figure:
         for axes, (seed, findings) in zip(places, groups, strict=True):
             _group(axes, seed, findings)
         places[-1].set_xlabel("ours over the published number, or over its bound (of two: their geometric mean)")
-        marks = [
-            Line2D([], [], linestyle="", marker=marker, color=colour, label=f"{basis}: under {BASES[basis]}")
-            for basis, (colour, marker) in _MARKS.items()
-        ]
-        hollow = Line2D([], [], linestyle="", marker="o", color="black", markerfacecolor="white", label="does not hold")
-        allowed = Patch(color=_ALLOWED, label="as published, give or take the tolerance")
-        figure.legend(handles=[*marks, allowed, hollow], loc="outside lower center", ncols=2, fontsize=9)
+        figure.legend(handles=_legend(), loc="outside lower center", ncols=2, fontsize=9)
     return figure
 
 
 def _group(axes: Axes, seed: str, findings: Sequence[Finding]) -> None:
     for row, finding in enumerate(findings):
-        # Predictions are divided by the published value, the only bound, or the geometric mean of two bounds.
-        low, high = finding.claim.published.bounds
-        reference = (low or high) if math.isinf(high) or low == 0.0 else math.sqrt(low * high)
-        # Range on the axis in which the claim holds.
-        tolerance = max(finding.claim.tolerance, 0.01)
-        left = max(low * (1.0 - tolerance) / reference, 1.0 / _END / 1.25)
-        right = min(high * (1.0 + tolerance) / reference, _END * 1.25)
-        axes.barh(row, right - left, left=left, height=0.72, color=_ALLOWED, zorder=1)
+        reference = _reference(finding)
+        low, high = _allowed(finding, reference)
+        axes.barh(row, high - low, left=low, height=0.72, color=_ALLOWED, zorder=1)
         shares = {basis: ours / reference for basis, ours in finding.ours.items()}
         for basis, share in shares.items():
-            # A mark is filled if the claim holds.
-            (colour, marker), place = _MARKS[basis], row - 0.13 if basis == "paper" else row + 0.13
-            face = colour if finding.holds(basis) else "white"
-            axes.plot(_within_limits(share), place, marker, color=colour, markersize=5.5, mfc=face, zorder=3)
-        # Marks outside the axis are at its limit, with their values.
-        for end, side, offset in ((_END, "right", -7), (1.0 / _END, "left", 7)):
-            text = ", ".join(f"{share:.3g}" for share in shares.values() if share != _within_limits(share) == end)
-            axes.annotate(
-                text, (end, row), xytext=(offset, 0), textcoords="offset points", ha=side, va="center", fontsize=7.5
-            )
+            _mark(axes, row, basis, share, holds=bool(finding.holds(basis)))
+        _beyond(axes, row, list(shares.values()))
     axes.axvline(1.0, color="black", linewidth=0.8, zorder=2)
     axes.set_xscale("log")
     axes.set_xlim(1.0 / _END / 1.25, _END * 1.25)
     axes.set_ylim(len(findings) - 0.4, -0.6)
     axes.set_yticks(range(len(findings)), [finding.claim.id for finding in findings], fontsize=8.5)
-    label_ticks(axes.xaxis, FixedLocator(_TICKS))
+    label_ticks(axes.xaxis, locator=FixedLocator(_TICKS))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_title(seed, loc="left", fontsize=10)
 
 
+def _mark(axes: Axes, row: int, basis: Basis, share: float, *, holds: bool) -> None:
+    """Draw the mark of a prediction: filled if the claim holds, and at the limit if the value is outside the axis."""
+    colour, marker = _MARKS[basis]
+    place = row - 0.13 if basis == "paper" else row + 0.13
+    face = colour if holds else "white"
+    axes.plot(_within_limits(share), place, marker, color=colour, markersize=5.5, markerfacecolor=face, zorder=3)
+
+
 def _within_limits(share: float) -> float:
     return min(max(share, 1.0 / _END), _END)
+
+
+def _beyond(axes: Axes, row: int, shares: Sequence[float]) -> None:
+    """Draw the values of marks that are outside the axis."""
+    for end, side, offset in ((_END, "right", -7), (1.0 / _END, "left", 7)):
+        text = ", ".join(f"{share:.3g}" for share in shares if share != _within_limits(share) == end)
+        axes.annotate(
+            text, (end, row), xytext=(offset, 0), textcoords="offset points", ha=side, va="center", fontsize=7.5
+        )
+
+
+def _reference(finding: Finding) -> float:
+    """Divisor of predictions: the published value, the only bound, or the geometric mean of two bounds."""
+    low, high = finding.claim.published.bounds
+    if math.isinf(high) or low == 0.0:
+        return low or high
+    return math.sqrt(low * high)
+
+
+def _allowed(finding: Finding, reference: float) -> tuple[float, float]:
+    """Range on the axis in which the claim holds."""
+    low, high = finding.claim.published.bounds
+    tolerance = max(finding.claim.tolerance, 0.01)
+    below, above = low * (1.0 - tolerance) / reference, high * (1.0 + tolerance) / reference
+    return max(below, 1.0 / _END / 1.25), min(above, _END * 1.25)
+
+
+def _legend() -> list[Line2D | Patch]:
+    marks = [
+        Line2D([], [], linestyle="", marker=_MARKS[basis][1], color=_MARKS[basis][0], label=f"{basis}: under {name}")
+        for basis, name in BASES.items()
+    ]
+    hollow = Line2D([], [], linestyle="", marker="o", color="black", markerfacecolor="white", label="does not hold")
+    return [*marks, Patch(color=_ALLOWED, label="as published, give or take the tolerance"), hollow]
