@@ -75,14 +75,14 @@ def scores() -> Iterator[Score]:
         for series, some in groupby(csv.DictReader(file), lambda row: tuple(row[name] for name in _SERIES)):
             costs = list(some)
             model, chip, *_ = series
-            predicted = [[math.inf] * len(costs)] * 3
+            any_layout = run = uncorrected = [math.inf] * len(costs)
             layouts: Sequence[str] = ()
             # An engine may not be known to serve the model there.
             with suppress(InputError):
-                predicted, layouts = _predicted(costs)
+                (any_layout, run, uncorrected), layouts = _predicted(costs)
             runs = sum(row.model == model and row.hardware == chip for row in rows)
             published = [float(row["dollars_per_million_tokens"]) for row in costs]
-            yield Score(series, published, *predicted, layouts, runs)
+            yield Score(series, published, any_layout, run, uncorrected, layouts, runs)
 
 
 def _predicted(costs: Sequence[Mapping[str, str]]) -> tuple[list[list[float]], Sequence[str]]:
@@ -124,7 +124,7 @@ def _run(text: str) -> tuple[Space, int]:
     """Layout that the benchmark ran, and its highest concurrency [requests], from ``tp4ep4:64``."""
     layout, _, concurrency = text.partition(":")
     degrees = {name: int(degree) for name, degree in re.findall(r"(tp|dp|ep)(\d+)", layout)}
-    return Space(Pins(**{"tp": 1, "dp": 1, "ep": 1, **degrees})), int(concurrency)
+    return Space(Pins(degrees.get("tp", 1), degrees.get("dp", 1), 1, degrees.get("ep", 1))), int(concurrency)
 
 
 def _errors(published: Sequence[float], predicted: Sequence[float]) -> tuple[str, int]:
