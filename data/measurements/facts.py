@@ -55,6 +55,8 @@ class SourceFacts(Spec):
     """Sources in which all requests have equal lengths."""
     run_sizes: dict[str, float]
     """Requests per run [1], by a part of the source's name."""
+    days: dict[str, str]
+    """Days of runs without a recorded day, by the first characters of the ids."""
     spoilt: dict[str, str]
     """Reason why runs are invalid, by the first characters of their ids."""
 

@@ -16,7 +16,14 @@ from data.measurements.recipes import recipes
 from data.measurements.speculation import resolved
 from inference_econ.engine import has_experts
 from inference_econ.extras.servers.measurements import Cells, Measurement, Skipped, UnusableRowError, is_number
-from inference_econ.extras.servers.measurements._record import MEAN_LENGTH, ROUNDS, SHORTER, SPREAD, written_format
+from inference_econ.extras.servers.measurements._record import (
+    MEAN_LENGTH,
+    ROUNDS,
+    SHORTER,
+    SPREAD,
+    days,
+    written_format,
+)
 from inference_econ.extras.servers.measurements._tables import (
     KINDS,
     Kind,
@@ -57,8 +64,11 @@ def collected(path: Path) -> list[Measurement | Skipped]:
 def _serving(read: Read, row: Cells, common: Mapping[str, Any]) -> Measurement:
     """Row of a server, with the facts that follow from its collector and its scripts."""
     measured = read(row, common)
-    spoilt = next((why for start, why in source_facts().spoilt.items() if measured.id.startswith(start)), "")
-    measured = replace(measured, spoilt=spoilt)
+    facts = source_facts()
+    period = _of_run(facts.days, measured.id)
+    measured = replace(
+        measured, spoilt=_of_run(facts.spoilt, measured.id), days=days(period) if period else measured.days
+    )
     source, written = row.text("source"), row.text("precision") or row.text("gemm_quant_mode")
     nominal = _lengths(measured)
     if not inferencex.has_nominal_lengths(source, *nominal, measured.id):
@@ -81,6 +91,11 @@ def _serving(read: Read, row: Cells, common: Mapping[str, Any]) -> Measurement:
     if run.decode is not None:
         return replace(run, kv=_cache_of_pools(run, written))
     return replace(run, **_scripted(run, written, nominal, either=either))
+
+
+def _of_run(texts: Mapping[str, str], name: str) -> str:
+    """Fact about a run with an id, from facts by the first characters of ids; empty if there is none."""
+    return next((text for start, text in texts.items() if name.startswith(start)), "")
 
 
 def _lengths(row: Measurement) -> tuple[float, float]:

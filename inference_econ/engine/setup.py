@@ -421,7 +421,8 @@ class Setup(Served):
         if not assumed.host.cuda_graphs or assumed.host.captured_tokens is not None:
             return (assumed.host.captured_tokens or 0.0) * assumed.host.cuda_graphs
         graphs = self._engine_facts and self._engine_facts.prompt_graphs
-        return graphs.tokens(assumed.serving.prefill_chunk, latent=self.model.has_latents) if graphs else 0.0
+        model, read = self.model, assumed.serving.prefill_chunk
+        return graphs.tokens(read, model.architecture, latent=model.has_latents) if graphs else 0.0
 
     @property
     def _engine_facts(self) -> EngineFacts | None:

@@ -296,9 +296,16 @@ class PromptGraphs(Spec):
     """Tokens of the largest step that is captured [tokens]; absent if steps of all sizes are captured."""
     latent_tokens: int | None = Field(default=None, gt=0)
     """Tokens of the largest step that is captured for models with latent attention, if different [tokens]."""
+    eager: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Model architectures without captured prefill steps."""
 
-    def tokens(self, read: float, *, latent: bool) -> float:
-        """Tokens of the largest captured prefill step of a server whose steps have at most ``read`` tokens [tokens]."""
+    def tokens(self, read: float, architecture: str | None, *, latent: bool) -> float:
+        """Tokens of the largest captured prefill step of a server whose steps have at most ``read`` tokens [tokens].
+
+        The result is 0 if no prefill step of the architecture is captured.
+        """
+        if architecture in self.eager:
+            return 0.0
         most = self.latent_tokens if latent and self.latent_tokens is not None else self.most_tokens
         return read if most is None else float(min(most, read))
 

@@ -14,6 +14,7 @@ from data.measurements.__main__ import TABLES, table
 from data.measurements.facts import source_facts
 from data.measurements.tables import collected
 from inference_econ.extras.servers.measurements import Measurement, Skipped, shipped
+from inference_econ.extras.servers.measurements._record import days
 from inference_econ.inputs import catalog
 from tests.extras.servers.measurements.test_measurements import LAYOUT, POINT, POINTS, SERVED, SERVING
 from tests.reading import has_fields, only, write_csv
@@ -27,6 +28,12 @@ def test_what_comes_with_the_package_is_what_the_published_table_makes(name: str
 
 def test_every_table_of_servers_is_made_of_a_published_one() -> None:
     assert set(catalog.server_files()) == set(TABLES)
+
+
+def test_runs_without_a_recorded_day_have_the_days_of_their_scripts() -> None:
+    for start, period in source_facts().days.items():
+        named = [row for row in _shipped() if isinstance(row, Measurement) and row.id.startswith(start)]
+        assert {row.days for row in named} == {days(period)}
 
 
 @cache

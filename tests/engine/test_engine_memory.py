@@ -191,6 +191,8 @@ def test_logged_caches_within_a_tenth() -> None:
         ("llama_3_8b", "sglang@0.5.10", 8192.0),
         ("deepseek_v3", "sglang@0.5.10", 2048.0),
         ("deepseek_v3", "sglang@0.5.9", 0.0),
+        ("qwen3_5_397b_a17b", "sglang@0.5.10", 0.0),
+        ("qwen3_5_397b_a17b", "sglang", 8192.0),
         ("llama_3_8b", "trtllm", 0.0),
     ],
 )

@@ -151,15 +151,16 @@ def test_a_first_version_that_leaves_something_open(write: Write) -> None:
         catalog.engine(write("".join(line for line in lines if "uneven_pipeline" not in line)))
 
 
-# Kernels, graphs: vllm config/scheduler.py (0.11.0) and config/vllm.py (0.18.0), sglang server_args.py (0.5.10).
+# Kernels, graphs: vllm config/scheduler.py (0.11.0) and config/vllm.py (0.18.0), sglang server_args.py (0.5.10) and
+# arg_groups/cuda_graph_hook.py (0.5.23).
 
 
 @pytest.mark.rows
 def test_which_steps_with_prompts_are_captured(
-    name: str, version: str, read: float, latent: bool, captured: float | None
+    name: str, version: str, read: float, latent: bool, architecture: str, captured: float | None
 ) -> None:
     graphs = catalog.engine(name).at(version).prompt_graphs
-    assert (None if graphs is None else graphs.tokens(read, latent=latent)) == captured
+    assert (None if graphs is None else graphs.tokens(read, architecture, latent=latent)) == captured
 
 
 def test_kernels_of_a_version_come_after_those_before() -> None:

@@ -445,7 +445,8 @@ def _setup(row: Measurement, requests: inputs.Requests, assumptions: inputs.Assu
         graphs = facts and facts.prompt_graphs
         captured: float | None = row.captured_tokens
         if captured is None and graphs:
-            captured = graphs.tokens(row.step_tokens or assumptions.serving.prefill_chunk, latent=model.has_latents)
+            read = row.step_tokens or assumptions.serving.prefill_chunk
+            captured = graphs.tokens(read, model.architecture, latent=model.has_latents)
         changes["host.captured_tokens"] = captured or 0.0
     if not row.two_batch:
         changes["network.two_batch_overlap"] = "never"
