@@ -9,9 +9,9 @@ fits corrections, :func:`levels_data` writes corrections, and :func:`own_profile
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -31,6 +31,8 @@ QUANTITIES: tuple[inputs.Quantity, inputs.Quantity] = ("tpot", "ttft")
 SHARED = ("speculation", "release")
 #: Step of finite differences: change of a log correction [1].
 _TRIED = 0.05
+#: Number of linearizations of a fit to your servers, and largest increase of the log error of TPOT by the fit [1].
+_ROUNDS, _TOLERATED = 3, 0.01
 #: Largest absolute log correction that a file can store [1].
 _LARGEST = 2.0
 _NO_SPREAD = inputs.LevelSpreads(subject=0, version=0, way=0, deployment=0, row=0)
@@ -191,36 +193,26 @@ def observed(
     rows : sequence of Measurement
         Measurements. Measurements without a profile or a recorded layout are ignored.
     assumptions : callable
-        Function that returns the profile of a group, without corrections.
+        Function that returns the profile of a group, with corrections at which to linearize, or without.
     releases : callable
         Function that returns the releases that have a correction, for measurements with a prediction.
 
     Notes
     -----
-    Slopes (derivatives) are finite differences for a correction of 5%.
+    Slopes (derivatives) are finite differences for a further correction of 5%.
     """
     usable = [(row, group) for row in rows if (row.tp or row.decode) and (group := group_of(row))]
-    profiles_of: dict[Group | None, inputs.Assumptions] = {group: assumptions(group) for _, group in usable}
+    subjects: dict[Group, dict[tuple[str, str], None]] = {}
+    for row, group in usable:
+        subjects.setdefault(group, {})[row.model, row.hardware] = None
+    profiles_of = {group: _with_levels(assumptions(group), group, names) for group, names in subjects.items()}
 
     def all_predicted(decode: float, prefill: float) -> list[Prediction]:
-        """Predict all measurements with the same log corrections of decode and prefill steps."""
-        tried: dict[Group | None, inputs.Assumptions] = {}
-        for group, base in profiles_of.items():
-            assert group is not None
-            levels = inputs.MeasuredLevels(
-                form=inputs.LEVELS_FORM,
-                profile=group.profile,
-                constants=inputs.constants_of(group.profile),
-                engine=group.engine,
-                date="1970-01-01",
-                rows=1,
-                spreads={"tpot": _NO_SPREAD, "ttft": _NO_SPREAD},
-                subjects=tuple(
-                    inputs.MeasuredSubject(rows=1, decode=decode, prefill=prefill, model=model, hardware=hardware)
-                    for model, hardware in dict.fromkeys((row.model, row.hardware) for row, of in usable if of == group)
-                ),
-            )
-            tried[group] = base.model_copy(update={"levels": levels})
+        """Predict all measurements with the same further log corrections of decode and prefill steps."""
+        tried: dict[Group | None, inputs.Assumptions] = {
+            group: base.model_copy(update={"levels": _moved(base.levels, decode, prefill)})
+            for group, base in profiles_of.items()
+        }
         return predict([row for row, _ in usable], lambda row: tried[group_of(row)], processes=os.cpu_count() or 1)
 
     plain, *moved = (all_predicted(*levels) for levels in ((0.0, 0.0), (_TRIED, 0.0), (0.0, _TRIED)))
@@ -228,7 +220,7 @@ def observed(
     slopes = np.nan_to_num(np.stack([(log_ratios(level, QUANTITIES) - ratios) / _TRIED for level in moved], axis=-1))
     known = [np.isfinite(ratio).any() and not one.assumed for ratio, one in zip(ratios, plain, strict=True)]
     since = releases([row for (row, _), is_known in zip(usable, known, strict=True) if is_known])
-    return [
+    found = [
         Observed(
             row,
             prediction,
@@ -241,6 +233,40 @@ def observed(
         for (row, group), prediction, ratio, slope, is_known in zip(usable, plain, ratios, slopes, known, strict=True)
         if is_known
     ]
+    at = {group: known_levels(group, cast("inputs.MeasuredLevels", base.levels)) for group, base in profiles_of.items()}
+    return [replace(row, errors=row.errors + row.slopes @ level_of(at[row.group], row)) for row in found]
+
+
+def _with_levels(base: inputs.Assumptions, group: Group, subjects: Iterable[tuple[str, str]]) -> inputs.Assumptions:
+    """Assumptions with corrections; corrections of 0 for the given models and chips if the assumptions have none."""
+    if base.levels is not None:
+        return base
+    levels = inputs.MeasuredLevels(
+        form=inputs.LEVELS_FORM,
+        profile=group.profile,
+        constants=inputs.constants_of(group.profile),
+        engine=group.engine,
+        date="1970-01-01",
+        rows=1,
+        spreads={"tpot": _NO_SPREAD, "ttft": _NO_SPREAD},
+        subjects=tuple(
+            inputs.MeasuredSubject(rows=1, decode=0.0, prefill=0.0, model=model, hardware=hardware)
+            for model, hardware in subjects
+        ),
+    )
+    return base.model_copy(update={"levels": levels})
+
+
+def _moved(level: Any, decode: float, prefill: float) -> Any:
+    """Corrections with an addend to each log correction of decode and prefill steps; shared corrections are kept."""
+    below: dict[str, object] = {
+        name: tuple(_moved(one, decode, prefill) for one in getattr(level, name))
+        for name in (f"{depth}s" for depth in DEPTHS)
+        if hasattr(level, name)
+    }
+    if isinstance(level, inputs.MeasuredLevel):
+        below |= {"decode": level.decode + decode, "prefill": level.prefill + prefill}
+    return level.model_copy(update=below)
 
 
 #: Levels of the hierarchy of corrections, the widest first.
@@ -468,6 +494,15 @@ def known_shared(group: Group, file: inputs.MeasuredLevels) -> dict[Name, float]
     }
 
 
+def known_levels(group: Group, file: inputs.MeasuredLevels) -> dict[Name, float]:
+    """All log corrections in a file [1]."""
+    return known_shared(group, file) | {
+        (group, kind, part): (entry.decode, entry.prefill)[kind]
+        for part, entry in known_entries(file).items()
+        for kind in range(2)
+    }
+
+
 def known_releases(file: inputs.MeasuredLevels) -> Releases:
     """Releases for which a file has shared corrections."""
     return {
@@ -530,6 +565,8 @@ class OwnProfile(NamedTuple):
     """ln(predicted / measured) of TPOT and TTFT with the shipped corrections, shape (rows, 2) [1]."""
     after: Array
     """ln(predicted / measured) with your corrections, shape (rows, 2) [1]."""
+    quantities: tuple[inputs.Quantity, ...]
+    """Quantities to which the corrections were fitted, of :data:`QUANTITIES`."""
 
     def file(self, name: str, description: str, reference: str, data: str) -> dict[str, Any]:
         """Preset of assumptions as plain data."""
@@ -564,6 +601,12 @@ def own_profile(rows: Sequence[Measurement], *, date: str) -> OwnProfile:
     ------
     InputError
         If the measurements have several engines or chip generations, or their engine has no profile for the generation.
+
+    Notes
+    -----
+    The fit repeats :func:`own_levels`, linearized at the previous corrections (Gauss-Newton). If TTFTs increase the
+    error of TPOT, for example because they contain waits that the recorded load does not explain, only TPOTs are
+    fitted.
     """
     groups = list(dict.fromkeys(group_of(row) for row in rows))
     group = groups[0] if len(groups) == 1 else None
@@ -579,15 +622,52 @@ def own_profile(rows: Sequence[Measurement], *, date: str) -> OwnProfile:
     shipped = inputs.catalog.assumptions(group.profile)
     assert shipped.levels is not None
     alone, known = inputs.catalog.as_fitted(group.profile), known_releases(shipped.levels)
-    seen = observed(list(map(with_version, rows)), lambda _: alone, lambda _: known)
-    if not seen:
+    plain = observed(list(map(with_version, rows)), lambda _: alone, lambda _: known)
+    if not plain:
         raise InputError("no row has a TPOT or a TTFT that can be predicted; see inference-econ validate")
-    levels = own_levels(shipped.levels, group, seen, date=date)
-    levelled = alone.model_copy(update={"levels": inputs.MeasuredLevels.build(levels, origin=group.profile)})
-    measured = [row.row for row in seen]
-    before = log_ratios(predict(measured, lambda _: shipped), QUANTITIES)
-    after = log_ratios(predict(measured, lambda _: levelled), QUANTITIES)
-    return OwnProfile(group, levels, tuple(measured), before, after)
+    before = log_ratios(predict([row.row for row in plain], lambda _: shipped), QUANTITIES)
+    for quantities in (QUANTITIES, QUANTITIES[:1], ()):
+        fits = _fits(shipped.levels, group, plain, quantities, date)
+        kept = [fit for fit in fits if _misfit(fit[1][:, 0]) <= _misfit(before[:, 0]) + _TOLERATED]
+        if kept:
+            break
+    spreads = Spreads.read(shipped.levels.spreads).rows
+    levels, after = min(kept, key=lambda fit: _misfit(_only(fit[1], quantities) / spreads))
+    return OwnProfile(group, levels, tuple(row.row for row in plain), before, after, quantities)
+
+
+def _fits(
+    shipped: inputs.MeasuredLevels,
+    group: Group,
+    plain: Sequence[Observed],
+    quantities: Sequence[inputs.Quantity],
+    date: str,
+) -> Iterator[tuple[dict[str, Any], Array]]:
+    """Yield corrections as plain data, with the errors that remain, after each linearization."""
+    alone, known, rows = inputs.catalog.as_fitted(group.profile), known_releases(shipped), [row.row for row in plain]
+    seen = plain
+    for number in range(_ROUNDS):
+        used = [replace(row, errors=_only(row.errors, quantities)) for row in seen]
+        levels = own_levels(shipped, group, used, date=date)
+        fitted = alone.model_copy(update={"levels": inputs.MeasuredLevels.build(levels, origin=group.profile)})
+        yield levels, log_ratios(predict(rows, _always(fitted)), QUANTITIES)
+        if number + 1 < _ROUNDS:
+            seen = observed(rows, _always(fitted), lambda _: known)
+
+
+def _always(assumptions: inputs.Assumptions) -> Callable[[object], inputs.Assumptions]:
+    """Function that returns the same assumptions for every argument."""
+    return lambda _: assumptions
+
+
+def _only(errors: Array, quantities: Sequence[inputs.Quantity]) -> Array:
+    """Errors of the given quantities, shape (..., 2); NaN for the others."""
+    return np.where([name in quantities for name in QUANTITIES], errors, np.nan)
+
+
+def _misfit(errors: Array) -> float:
+    """Root of the mean square over all measurements; NaN counts as 0."""
+    return float(np.sqrt(np.nansum(errors**2) / len(errors)))
 
 
 def own_levels(shipped: inputs.MeasuredLevels, group: Group, rows: Sequence[Observed], *, date: str) -> dict[str, Any]:
@@ -611,11 +691,7 @@ def own_levels(shipped: inputs.MeasuredLevels, group: Group, rows: Sequence[Obse
     Deviations are fitted by :func:`pooled`.
     """
     shipped_entries, spreads = known_entries(shipped), Spreads.read(shipped.spreads)
-    before = known_shared(group, shipped) | {
-        (group, kind, part): (entry.decode, entry.prefill)[kind]
-        for part, entry in shipped_entries.items()
-        for kind in range(2)
-    }
+    before = known_levels(group, shipped)
     beyond = [replace(row, errors=row.errors - row.slopes @ level_of(before, row)) for row in rows]
     fixed = {part for part in shipped_entries if len(part) < len(DEPTHS)}
     further = pooled(beyond, spreads, fixed=fixed, beside=False)

@@ -180,6 +180,22 @@ def test_one_point_of_a_load_test_is_enough(command: Command, refused: Command, 
     assert "leave --base and --set out" in said
 
 
+@pytest.mark.rows
+def test_a_fit_does_not_increase_the_error_of_tpot(
+    command: Command, tmp_path: Path, concurrency: int, ttft: float, tpot: float, fitted_ttft: bool
+) -> None:
+    """A TTFT of a closed loop that steps do not explain is left out, with a note."""
+    run = json.loads(RUN) | {"max_concurrency": concurrency, "request_rate": "inf", "completed": 10 * concurrency}
+    tokens = {"total_input_tokens": 10_000 * concurrency, "total_output_tokens": 10_000 * concurrency}
+    (tmp_path / "result.json").write_text(json.dumps(run | tokens | {"median_ttft_ms": ttft, "median_tpot_ms": tpot}))
+    server = ("--model", "llama_3_70b", "--hardware", "b200", "--engine", "vllm")
+    (line,) = record(command, "calibrate", "result.json", *server)["deployments"]
+    assert abs(line["tpot_after"]) <= max(abs(line["tpot_before"]), 0.01) + 0.01
+    assert (abs(line["ttft_after"]) < abs(line["ttft_before"]) - 0.05) == fitted_ttft
+    said = "not fitted to TTFT, because the fit would increase the error of TPOT"
+    assert (said not in command("calibrate", "result.json", *server).said) == fitted_ttft
+
+
 def test_factors_of_runs_without_a_version_apply_to_these_runs(command: Command, tmp_path: Path) -> None:
     head = "hf_model,hardware,framework,precision,spec_decoding,isl,osl,tp,concurrency,median_ttft_s,median_tpot_s\n"
     line = "Qwen/Qwen3-32B,h100,vllm,fp8,none,1024,1024,2,{},0.2,{}\n"

@@ -258,8 +258,19 @@ class OwnLevelsPage(Page):
             "'decode x' and 'prefill x': measured step times divided by those of the profile. 'off %': median of "
             "predicted / measured - 1, before and after the correction.",
             f"The factors are for one engine. Use them with --engine {self.fitted.group.engine} and --assumptions.",
+            *self._left_out(),
         )
         return (Table(f"Measured factors over {self.fitted.group.profile}", columns, rows, notes),)
+
+    def _left_out(self) -> tuple[str, ...]:
+        """Note on quantities to which the corrections are not fitted."""
+        others = [name.upper() for name in levels.QUANTITIES if name not in self.fitted.quantities]
+        if not others:
+            return ()
+        return (
+            f"The factors are not fitted to {' and '.join(others)}, because the fit would increase the error of TPOT. "
+            "Measure TTFT at a low load to fit prefill.",
+        )
 
     def record(self) -> object:
         """Rows of the table as plain data."""
