@@ -33,7 +33,7 @@ from inference_econ.engine import (
 )
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
-from inference_econ.inputs import Requests, Traffic, catalog
+from inference_econ.inputs import Quantity, Requests, Traffic, catalog
 from inference_econ.records.deviations import calibration_record
 from inference_econ.records.facts import HEAD, facts, without_unknown_costs
 from inference_econ.records.plain import attributes
@@ -538,14 +538,19 @@ class Assessment(Shown):
         """The measured deployment."""
         subject = self.anywhere.subject
         assert subject.accelerators is not None and subject.concurrency is not None
-        return (Instances(self.setup, [subject.accelerators], [subject.concurrency], subject.isl, subject.osl),)
+        layouts = [] if self.predicted is None else [recorded_key(self.predicted.layout)]
+        size, load = [subject.accelerators], [subject.concurrency]
+        return (Instances(self.setup, size, load, subject.isl, subject.osl, layouts=layouts),)
+
+    def _likely(self, seconds: float, quantity: Quantity) -> Interval | None:
+        """80% interval of a predicted time [s]; None without an error estimate."""
+        factors = bounds.around(*self.subjects(), quantity)
+        return None if factors is None else Interval(seconds * factors.low, seconds * factors.high)
 
     @property
     def likely_seconds(self) -> Interval | None:
         """80% interval of the predicted time per token [s]; None without an error estimate."""
-        if (seconds := self.predicted_seconds) is None:
-            return None
-        return interval(seconds, self.setup.assumptions, subjects=[self.anywhere.subject])
+        return None if self.predicted_seconds is None else self._likely(self.predicted_seconds, "tpot")
 
     @property
     def expected(self) -> Expected | None:
@@ -566,7 +571,7 @@ class Assessment(Shown):
         if not isinstance(self.predicted, SteadyService):
             return None, None
         seconds = self.predicted.ttft_seconds
-        return seconds, interval(seconds, self.setup.assumptions, "ttft", subjects=[self.anywhere.subject])
+        return seconds, self._likely(seconds, "ttft")
 
     @property
     def predicted_seconds(self) -> float | None:

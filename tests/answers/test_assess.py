@@ -246,3 +246,15 @@ def test_states_of_each_layout_at_one_load_are_those_of_each_alone() -> None:
     alone = [float(layouts.service(index).at(20.0).tpot_seconds) for index in range(len(layouts))]
     assert states.tpot_seconds.shape == (len(layouts), 1)
     assert np.ravel(states.tpot_seconds).tolist() == pytest.approx(alone)
+
+
+def test_intervals_are_those_of_estimate() -> None:
+    deployment: dict[str, Any] = {"weights": "fp8", "tp": 4, "engine": "vllm", "isl": 2000, "osl": 500}
+    found = ie.assess("llama_3_70b", "h100_sxm", gpus=4, batch=32, tokens_per_second=30, **deployment)
+    (point,) = ie.estimate("llama_3_70b", "h100_sxm", concurrency=32, **deployment).to_dict()["points"]
+    for name, seconds, likely in (
+        ("tpot", found.predicted_seconds, found.likely_seconds), ("ttft", *found.predicted_ttft),
+    ):  # fmt: skip
+        assert seconds is not None and likely is not None
+        assert likely.low / seconds == pytest.approx(point[f"{name}_seconds_low"] / point[f"{name}_seconds"])
+        assert likely.high / seconds == pytest.approx(point[f"{name}_seconds_high"] / point[f"{name}_seconds"])
