@@ -19,7 +19,7 @@ from inference_econ.engine.layouts.plans import Plans, has_experts
 from inference_econ.engine.measured_corrections import KnownLayouts, SetupLevels
 from inference_econ.engine.memory import weight_bytes
 from inference_econ.engine.prefill import prefill
-from inference_econ.engine.setup import Setup, changed, with_usual_cache, without_exceptions
+from inference_econ.engine.setup import Setup, changed, real_changes, with_usual_cache, without_exceptions
 from inference_econ.engine.step import step_seconds
 from inference_econ.errors import InputError
 from inference_econ.inputs import (
@@ -192,7 +192,11 @@ _BATCHES, _TOKENS = (8.0, 64.0), 2000.0
 
 def opinions_of(engine: ServingEngine, hardware: HardwareSpec, changes: tuple[str, ...] = ()) -> Assumptions:
     """Assumptions for an engine on a GPU: the engine's profile, with the engine's settings and the query's changes."""
-    return _opinions(profiles.for_hardware(hardware, engine.name, changes=changes), engine, hardware, changes)
+    given = profiles.for_hardware(hardware, engine.name, changes=changes)
+    if not changes:
+        return _opinions(given, engine, hardware, ())
+    fields = real_changes(changes, given, opinions_of(engine, hardware).for_chip(hardware))
+    return _opinions(profiles.for_hardware(hardware, engine.name, changes=fields), engine, hardware, fields)
 
 
 @by_identity

@@ -41,6 +41,7 @@ from inference_econ.inputs import (
     catalog,
     check_cache_dtype,
     engines_for,
+    field_names,
     known_engines,
     lacks,
     math_unit,
@@ -48,6 +49,7 @@ from inference_econ.inputs import (
     run_on,
     serving_adapters,
     split_changes,
+    value_of,
     with_engine,
 )
 from inference_econ.inputs.engine import profiles
@@ -284,9 +286,8 @@ class Setup(Served):
             hardware if isinstance(hardware, HardwareSpec) else catalog.hardware(hardware, changes=what_ifs["hardware"])
         )
         engine_name = engine.partition("@")[0] if isinstance(engine, str) and engine != ANY_LAYOUT else None
-        opinions = without_exceptions(
-            profiles.assumed(assumptions, chip, engine_name, changes=what_ifs["assumptions"]), what_ifs["assumptions"]
-        )
+        asked = tuple(what_ifs["assumptions"])
+        opinions = without_exceptions(profiles.assumed(assumptions, chip, engine_name, changes=asked), asked)
         if opinions.cpu.layers:
             if (engine_name or engine or _CPU_LAYERS_ENGINE) != _CPU_LAYERS_ENGINE:
                 given = " and ".join(engine) if isinstance(engine, tuple) else engine
@@ -319,14 +320,21 @@ class Setup(Served):
             left_out += without
         if kv is None and (assumptions is None or engine_name is not None):
             precision = with_usual_cache(precision, engines, served, chip)
-        if engine_name is not None and engines:
-            opinions = with_engine(opinions, engines[0].facts, chip, changed(what_ifs["assumptions"]))
+        facts = engines[0].facts if engine_name is not None and engines else None
+        fields = asked
+        if asked:
+            usual = profiles.assumed(assumptions, chip, engine_name).for_chip(chip)
+            fields = real_changes(asked, opinions, usual if facts is None else with_engine(usual, facts, chip))
+        if fields != asked:
+            opinions = without_exceptions(profiles.assumed(assumptions, chip, engine_name, changes=fields), fields)
+        if facts is not None:
+            opinions = with_engine(opinions, facts, chip, changed(fields))
         version = str(engine or "").partition("@")[2] or None
         setup = cls(served, chip, precision, context, opinions, rate, engines=engines, left_out=left_out)
         setup = setup.with_corrections(engine_name, version)
         if assumptions is not None:
             return setup
-        left_open = Open(engine_name is None, kv is None, tuple(what_ifs["assumptions"]), setup.assumptions)
+        left_open = Open(engine_name is None, kv is None, asked, setup.assumptions)
         return replace(setup, left_open=left_open)
 
     def __repr__(self) -> str:
@@ -615,6 +623,26 @@ def with_usual_cache(
 def without_exceptions(opinions: Assumptions, changes: Iterable[str]) -> Assumptions:
     """Copy assumptions without the exceptions for chip families in the fields that ``changes`` set."""
     return opinions.without_exceptions([name for name in changed(changes) if not name.startswith("per_family")])
+
+
+def real_changes(changes: Iterable[str], given: Assumptions, usual: Assumptions) -> tuple[str, ...]:
+    """Changes that differ from the usual assumptions. Only such changes invalidate the fit of a profile.
+
+    Parameters
+    ----------
+    changes : iterable of str
+        Changes of assumptions, ``FIELD=VALUE``.
+    given : Assumptions
+        Assumptions with all changes.
+    usual : Assumptions
+        Assumptions of the chip and the engine without changes.
+    """
+    fields = field_names()
+    return tuple(
+        change
+        for change, name in zip(changes, changed(changes), strict=True)
+        if name not in fields or value_of(given, name) != value_of(usual, name)
+    )
 
 
 def changed(changes: Iterable[str]) -> list[str]:

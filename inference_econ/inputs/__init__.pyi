@@ -118,6 +118,7 @@ from .presets.assumptions import NetworkAssumptions as NetworkAssumptions
 from .presets.assumptions import ServingAssumptions as ServingAssumptions
 from .presets.assumptions import TensorLayout as TensorLayout
 from .presets.assumptions import exceptions_of as exceptions_of
+from .presets.assumptions import field_names as field_names
 from .presets.assumptions import value_of as value_of
 from .presets.calibration import LEVELS as LEVELS
 from .presets.calibration import LEVELS_FORM as LEVELS_FORM

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import inference_econ as ie
-from inference_econ.engine import Setup
+from inference_econ.engine import Setup, for_engine
 from inference_econ.engine.pricing import hour_price
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
@@ -117,6 +117,17 @@ def test_an_owned_hour_is_that_of_the_usual_terms_with_the_source_of_the_purchas
     # GB200 has no public price, so the price of a rack is an estimate.
     guessed = present(hour_price(catalog.hardware("gb200_nvl72"), "owned"))
     assert (guessed.verified, guessed.doubt) == (False, "not verified")
+
+
+@pytest.mark.rows
+def test_a_change_to_the_usual_value_keeps_the_fit(engine: str | None, change: str, kept: bool) -> None:
+    setup, plain = (
+        ie.Setup.of("llama_3_70b", "h100_sxm", weights="fp8", engine=engine, changes=changes)
+        for changes in ([f"assumptions.{change}"], [])
+    )
+    assert (setup.assumptions == plain.assumptions and setup.levels == plain.levels) == kept
+    each = [for_engine(one, one.engines[0]).assumptions for one in (setup, plain)]
+    assert (each[0] == each[1]) == kept
 
 
 def test_labels_say_what_a_gpu_and_a_node_cost_of_which_kind_and_when() -> None:
