@@ -169,8 +169,10 @@ class LaunchEngine:
     ----------
     name : str
         ``vllm``, ``sglang``, ``trtllm``, ``llama_cpp`` or ``mlx``.
+    version : str
+        Version that is started.
     options : EngineOptions
-        Options of the engine's commands.
+        Options of the engine's commands, of this version or the newest recorded ones.
     launch : EngineLaunch
         Start instructions for the engine.
     named_image : str or None
@@ -178,6 +180,7 @@ class LaunchEngine:
     """
 
     name: str
+    version: str
     options: EngineOptions
     launch: EngineLaunch
     named_image: str | None = None
@@ -185,12 +188,12 @@ class LaunchEngine:
     @property
     def label(self) -> str:
         """Name and version of the engine."""
-        return f"{self.launch.name} {self.options.version}"
+        return f"{self.launch.name} {self.version}"
 
     @property
     def image(self) -> str:
         """Container image: the image that the user named, else the image of the engine version; may be empty."""
-        return self.named_image or (self.launch.image or "").format(version=self.options.version)
+        return self.named_image or (self.launch.image or "").format(version=self.version)
 
     def first(self, *names: str) -> str | None:
         """First of the given options that the engine version supports."""
@@ -300,7 +303,7 @@ class InstanceLimits:
         chunk = int(service.setup.assumptions.serving.prefill_chunk) or tokens
         drafted = 0 if service.speculation is None else service.speculation.longest
         # The predicted prefill limit excludes decode tokens. Add decode tokens if the engine's limit includes them.
-        counted = catalog.engine(engine.name).at(engine.options.version).decoding_in_step_tokens
+        counted = catalog.engine(engine.name).at(engine.version).decoding_in_step_tokens
         decoding = 0 if role == "prefill" or not counted else sequences * (1 + drafted)
         return cls(tokens, sequences, chunk + decoding if role == "both" else max(chunk, decoding), needed)
 
@@ -424,7 +427,7 @@ def told(engine: LaunchEngine, steps: int, stages: int, speculation: Speculation
     if not steps:
         return {}, {}
     overlaps = speculation is None or (
-        speculation.proposer != "ngram" and catalog.engine(engine.name).at(engine.options.version).async_drafts is True
+        speculation.proposer != "ngram" and catalog.engine(engine.name).at(engine.version).async_drafts is True
     )
     if engine.name == "sglang" and stages == 1 and overlaps and engine.first("--enable-prefill-delayer"):
         return {"--enable-prefill-delayer": True, "--prefill-delayer-max-delay-passes": steps}, {}
@@ -587,7 +590,7 @@ def written(run: InstanceRun) -> Written:
         raise InputError(
             f"{engine.label} does not run on {setup.hardware.name}: it has {' and '.join(engine.launch.vendors)}"
         )
-    facts = catalog.engine(engine.name).at(engine.options.version)
+    facts = catalog.engine(engine.name).at(engine.version)
     shared = groups_share_work(facts, setup.model, setup.hardware.generation)
     if run.degrees.dp > 1 and not (has_experts(setup.model) or shared):
         raise run.refused(
@@ -650,7 +653,7 @@ def _adapters(engine: LaunchEngine, setup: Setup) -> Written:
 def _turns(run: InstanceRun) -> dict[str, Any]:
     """Options for two-batch overlap; empty unless the overlap speeds up full prefill or decode steps."""
     engine, service, limits, role = run.engine, run.service, run.limits, run.role
-    facts = ServingEngine(engine.name, catalog.engine(engine.name).at(engine.options.version))
+    facts = ServingEngine(engine.name, catalog.engine(engine.name).at(engine.version))
     setup, plans = replace(service.setup, engines=(facts,)), service.plans
     whole = replace(setup, assumptions=setup.assumptions.changed({"network.two_batch_overlap": "never"}))
     groups = attention_groups(plans, setup.assumptions.layout) * plans.pp

@@ -21,7 +21,7 @@ from inference_econ.answers.launching.instance import (
 )
 from inference_econ.engine import Speculation, rounds
 from inference_econ.errors import InputError
-from inference_econ.inputs import REPOSITORY_LETTERS, EngineOptions, Length, Precision, Requests, is_repository
+from inference_econ.inputs import REPOSITORY_LETTERS, EngineOptions, Length, Precision, Requests, catalog, is_repository
 from inference_econ.inputs.engine import launch_options
 from inference_econ.inputs.workload import percentiles
 from inference_econ.serving import STATISTICS, Service
@@ -374,7 +374,7 @@ class LaunchPlan:
         InputError
             If the generator cannot create requests with these lengths.
         """
-        first, load, generator, server = self.instances[0], self.load, self.generator, self.engine.options.version
+        first, load, generator, server = self.instances[0], self.load, self.generator, self.engine.version
         if load.requests_per_second is not None:
             load = OfferedLoad(load.requests_per_second * share, None, load.arrival_scv)
         with_server = generator == self.engine.name == "vllm" and server in launch_options.versions("vllm")
@@ -391,7 +391,7 @@ class LaunchPlan:
 
 
 def engine(name: str, version: str | None = None, image: str | None = None) -> LaunchEngine:
-    """Look up an engine at a recorded version, by default the newest version.
+    """Look up an engine at a recorded version, by default the version that predictions use.
 
     Raises
     ------
@@ -399,7 +399,10 @@ def engine(name: str, version: str | None = None, image: str | None = None) -> L
         If the engine or version has no recorded options, or the image name is not valid.
     """
     _check_named("image", image, "the name of a container image")
-    return LaunchEngine(name, launch_options.options(name, version), launch_options.launch(name), image)
+    usual = catalog.engine(name).at().version if name in catalog.names("engines") else None
+    # The options of the usual version are the newest recorded ones.
+    options = launch_options.options(name, None if version == usual else version)
+    return LaunchEngine(name, version or usual or options.version, options, launch_options.launch(name), image)
 
 
 def usual_engine(engines: str) -> str | None:
