@@ -235,6 +235,8 @@ def is_file(path: Path | str) -> bool:
 
 #: Endings of trace files, which are not YAML files.
 _TRACES = (".csv", ".jsonl", ".gz")
+#: Largest number of names that a message lists completely, and number of names in other messages [1].
+_FEW, _NAMED = 10, 4
 #: Pattern of a number of accelerators before a name, as in ``8xH100``.
 _COUNTED = re.compile(r"^\d+_?x_?")
 
@@ -264,7 +266,13 @@ def _unknown(kind: Kind, name: str, shipped: Sequence[str]) -> str:
     near += [bare[match] for match in difflib.get_close_matches(wanted, list(bare), n=3, cutoff=0.5)]
     near += [full for full in shipped if wanted and wanted in full]
     near = list(dict.fromkeys(near))
-    hint = f"did you mean {', '.join(near[:4])}?" if near else f"known: {', '.join(shipped)}"
+    if near:
+        hint = f"did you mean {', '.join(near[:_NAMED])}?"
+    elif len(shipped) <= _FEW:
+        hint = f"known: {', '.join(shipped)}"
+    else:
+        closest = difflib.get_close_matches(wanted, list(bare), n=_NAMED, cutoff=0.0)
+        hint = f"for example {', '.join(bare[match] for match in closest)}"
     files = "; a path to a YAML file works too" if files_allowed() else ""
     return f"unknown {word} {name!r}; {hint} ('inference-econ list {_LISTED.get(kind, kind)}' lists all{files})"
 

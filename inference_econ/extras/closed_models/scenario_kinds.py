@@ -90,7 +90,9 @@ def observed_offer(text: str) -> ObservedOffer:
             )
         if SHORT[short] in fields:
             raise InputError(f"--offer {text}: {short} is there twice")
-        fields[SHORT[short]] = value if short in ("on", "by") else scalar(value)
+        read = fields[SHORT[short]] = value if short in ("on", "by") else scalar(value)
+        if isinstance(read, (int, float)) and not read > 0:
+            raise InputError(f"--offer {text}: {short} must be above 0 (got {value})")
     try:
         return ObservedOffer.build(fields, origin=f"--offer {text}")
     except SpecError as error:
