@@ -11,6 +11,7 @@ import difflib
 import logging
 import os
 import re
+from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
@@ -79,6 +80,8 @@ _ONLY_LEVELS = {"extends", "name", "description", "levels", "sources"}
 _EXTENDED: tuple[Kind, ...] = ("assumptions", "hardware", "models")
 _PACKAGE = Path(__file__).resolve().parents[1]
 _LOG = logging.getLogger(__name__)
+#: Last remarks on names that were shown or logged. They are not logged again.
+_TOLD: deque[str] = deque(maxlen=256)
 
 
 def tier(name: str) -> TierSpec:
@@ -194,8 +197,13 @@ def meaning(kind: Kind, name: str) -> Meaning:
 
 
 def remark(kind: Kind, name: str) -> str:
-    """Remark on how a name is understood, or on the catalog model that a user's model equals; empty without one."""
+    """Remark on how a name is understood, or on the catalog model that a user's model equals; empty without one.
+
+    The caller shows the remark, so it is not logged.
+    """
     called = meaning(kind, name)
+    if called.remark and called.remark not in _TOLD:
+        _TOLD.append(called.remark)
     if called.remark or kind != "models" or called.base or name in names(kind):
         return called.remark
     try:
@@ -501,7 +509,9 @@ def read(kind: Kind, name: Name, changes: Iterable[str] = ()) -> SourcedSpec:
     if not isinstance(name, (str, os.PathLike)):
         raise InputError(f"{word}: a name, a path or a {place.partition(':')[2]} is needed, got {name!r}")
     changes, (name, remark, base, *_) = tuple(changes), meaning(kind, os.fspath(name))
-    if remark and name in names(kind):  # Checkpoints and files appear under their own name in every result.
+    # Files appear under their own name in every result.
+    if remark and (base or name in names(kind)) and remark not in _TOLD:
+        _TOLD.append(remark)
         _LOG.warning(remark)
     if base or name in names(kind):
         shipped = _shipped(kind, name, changes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import deque
 from pathlib import Path
 
 import pytest
@@ -91,11 +92,16 @@ def test_a_path_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert catalog.hardware("h100").name == "NVIDIA B200 SXM6 180GB"
 
 
-def test_python_is_told_what_a_name_was_taken_for(caplog: pytest.LogCaptureFixture) -> None:
+def test_python_is_told_what_a_name_was_taken_for(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalog, "_TOLD", deque())
     with caplog.at_level(logging.WARNING):
-        assert ie.hardware("h100") == ie.hardware("h100_sxm")
+        assert ie.hardware("h100") == ie.hardware("h100") == ie.hardware("h100_sxm")
         assert ie.model("Qwen/Qwen3-32B") == ie.model("qwen3_32b")
-    assert [record.getMessage().partition(" (")[0] for record in caplog.records] == ["'h100' is taken as h100_sxm"]
+        assert ie.model("Kimi-K2.5").layers == ie.model("Kimi-K2.5").layers
+    told = [record.getMessage().partition(" (")[0] for record in caplog.records]
+    assert told == ["'h100' is taken as h100_sxm", "'Kimi-K2.5' is taken as kimi_k2_thinking"]
 
 
 def test_other_names_lead_to_what_there_is() -> None:
