@@ -83,11 +83,6 @@ def load(request: Request, rates: Numbers, replicas: int | None, simulate: bool 
     --ttft, --tpot or --e2e, the column 'SLO met %' is the share of requests that meet all SLOs. MODEL and HARDWARE are
     names or paths of YAML files.
     """
-    if request.disaggregated:
-        raise InputError(
-            "--disaggregated: load simulates only aggregated deployments. Remove it, or use 'recommend --request-rate'",
-            option="disaggregated",
-        )
     request = prices.optional(request)
     requests = workload.requests(request)
     if rates is None and requests.arrivals is not None and requests.arrivals.rate is not None:

@@ -137,9 +137,9 @@ def load(
     max_instance_gpus: float | None = None, pipeline: bool | None = True, draft: Value = None, mtp: bool | None = False,
     eagle: bool | None = False, ngram: bool | None = False, draft_weights: Value = None, acceptance: Values = None,
     acceptance_file: Value = None, max_draft: int | None = None, no_speculation: bool | None = False,
-    draft_length: int | None = None, aggregated: bool | None = False, disaggregated: bool | None = False,
-    any_group: bool | None = False, evidence: Literal['measured', 'near'] | None = None, rates: Values = None,
-    replicas: int | None = None, simulate: bool | None = None, yes: bool | None = False, intervals: bool | None = False,
+    draft_length: int | None = None, aggregated: bool | None = False,
+    evidence: Literal['measured', 'near'] | None = None, rates: Values = None, replicas: int | None = None,
+    simulate: bool | None = None, yes: bool | None = False, intervals: bool | None = False,
     progress: Progress | None = None
 ) -> LoadCurve: ...
 @overload

@@ -99,7 +99,8 @@ def _check_compared(rows: Sequence[InputRow]) -> None:
     """Raise InputError if no row has a prediction. The message has the reasons of the first rows."""
     if all(row.skipped for row in rows):
         reasons = [f"{row.dataset}, {row.id}: {row.skipped}" for row in rows[:_MOST_REASONS]]
-        more = f"; and {len(rows) - len(reasons)} more rows" * (len(rows) > len(reasons))
+        others = len(rows) - len(reasons)
+        more = f"; and {_rows(others, 'more ')}" if others else ""
         raise InputError(f"no row can be compared: {'; '.join(reasons) or 'the files have no rows'}{more}")
 
 
@@ -268,7 +269,7 @@ class _Measured(NamedTuple):
     def notes(self, fitted: servers.Fit | None, most: int) -> list[str]:
         """Notes on measurements that are excluded."""
         rows, used = len(self.rows), len(self.used)
-        notes = [f"left out: {count} rows: {reason}" for reason, count in self.left_out.items()]
+        notes = [f"left out: {_rows(count)}: {reason}" for reason, count in self.left_out.items()]
         if fitted is None:
             return notes
         if self.first_skipped:
@@ -276,8 +277,13 @@ class _Measured(NamedTuple):
         if used < rows:
             notes.append(f"thinned: {used} of {rows} rows are fitted, those of {most} deployments (see --most)")
         if len(fitted.rows) < used:
-            notes.append(f"left out: {used - len(fitted.rows)} rows: without a target, or not predictable")
+            notes.append(f"left out: {_rows(used - len(fitted.rows))}: without a target, or not predictable")
         return notes
+
+
+def _rows(count: int, kind: str = "") -> str:
+    """Number of rows as text."""
+    return f"{count} {kind}{'row' if count == 1 else 'rows'}"
 
 
 def _words(text: str) -> list[str]:

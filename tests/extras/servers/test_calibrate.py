@@ -29,7 +29,7 @@ def test_a_profile_is_written_and_used(command: Command, data: Path, tmp_path: P
     assert outcome.code == 0, outcome
     said = ("Fitted to 8 rows", "all, by the base", *TWO[1].split(","), "standard error", "vllm / NVIDIA H100")
     assert [words for words in said if words not in outcome.out] == []
-    assert "left out: 1 rows: speculative decoding" in outcome.err
+    assert "left out: 1 row: speculative decoding" in outcome.err
     assert "wrote mine.yaml" in outcome.err
     mine = catalog.assumptions(str(tmp_path / "mine.yaml"))
     assert mine.name == "My servers"

@@ -258,12 +258,16 @@ class Generator(NamedTuple):
 
     title: str
     """Program that writes files in this format."""
-    mark: str
-    """Keys that identify the format, as text."""
     keys: str
     """Keys of objects in this format, with alternatives after a bar and nested keys after a dot."""
     read: Callable[[Json], BenchmarkRun]
     """Reader of one object; raises :class:`UnusableRowError` for unusable runs."""
+
+    @property
+    def described(self) -> str:
+        """Title and keys as text."""
+        choices = (" and ".join(choice.split()) for choice in self.keys.split("|"))
+        return f"{self.title}: {' or '.join(choices)}"
 
     def matches(self, run: Json) -> bool:
         """Check whether an object has this format."""
@@ -519,17 +523,12 @@ def _inferencex(run: Json) -> BenchmarkRun:
 
 #: Formats of results, in order of detection.
 GENERATORS: Sequence[Generator] = (
-    Generator("vllm bench serve and SGLang's bench_serving", "median_tpot_ms", "median_tpot_ms | mean_tpot_ms", _bench),
-    Generator("genai-perf and AIPerf", "inter_token_latency", "inter_token_latency | request_latency", _aiperf),
-    Generator("GuideLLM", "benchmarks with metrics", "metrics.request_latency", _guidellm),
-    Generator("inference-perf", "successes with latency", "successes.latency", _inference_perf),
-    Generator(
-        "llm-d",
-        "version, scenario and results or metrics",
-        "version results | version scenario metrics.latency",
-        _llm_d,
-    ),
-    Generator("InferenceX", "conc and output_tput_per_gpu", "conc output_tput_per_gpu", _inferencex),
+    Generator("vllm bench serve and SGLang's bench_serving", "median_tpot_ms | mean_tpot_ms", _bench),
+    Generator("genai-perf and AIPerf", "inter_token_latency | request_latency", _aiperf),
+    Generator("GuideLLM (each of benchmarks)", "metrics.request_latency", _guidellm),
+    Generator("inference-perf", "successes.latency", _inference_perf),
+    Generator("llm-d", "version results | version scenario metrics.latency", _llm_d),
+    Generator("InferenceX", "conc output_tput_per_gpu", _inferencex),
 )
 
 
@@ -779,8 +778,8 @@ def _runs(path: Path) -> list[Json | str]:
     if not runs or not all(isinstance(run, dict) for run in runs):
         raise InputError(f"{path}: a JSON object, or a list of them, is needed")
     if not all(generator_of(run) for run in runs if not isinstance(run, str)):
-        known = "; ".join(f"{generator.title}: {generator.mark}" for generator in GENERATORS)
-        raise InputError(f"{path}: no result of a known load generator; known by their keys: {known}")
+        known = "; ".join(generator.described for generator in GENERATORS)
+        raise InputError(f"{path}: no result of a known load generator. Results have these keys: {known}")
     return runs
 
 
