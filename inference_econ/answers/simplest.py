@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ._types import Array, Indices
+from inference_econ._types import Array, Indices, distinct
 from inference_econ.engine import Plans, attention_groups, node
 from inference_econ.formulas import pareto
 from inference_econ.inputs import HardwareSpec, LayoutAssumptions
@@ -144,7 +144,7 @@ def frontier_points(seconds: Array, costs: Array, levels: Indices) -> Indices:
     if a cheaper point has the same speed within 0.1%.
     """
     kept = np.flatnonzero(levels == levels.min())
-    for level in sorted({*levels.tolist()})[1:]:
+    for level in distinct(levels).tolist()[1:]:
         mine = np.flatnonzero(levels == level)
         order = kept[np.argsort(seconds[kept])]
         least = np.concatenate(([np.inf], np.minimum.accumulate(costs[order])))

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ._answer import Shown
-from inference_econ._types import Array, Indices
+from inference_econ._types import Array, Indices, distinct
 from inference_econ.answers.deployments.serving_options import (
     RECIPE,
     Arrangement,
@@ -443,7 +443,7 @@ class _SpeedCosts(_ServiceStates):
         least = np.full((*speeds.shape, LEVELS), np.inf)
         for candidate in self.candidates:
             curves = 1.0 / candidate.metrics.tpot_seconds, candidate.kept_dollars(self.promises)
-            for level in sorted({*candidate.complexity.tolist()}):
+            for level in distinct(candidate.complexity).tolist():
                 rows = (candidate.complexity == level) & (candidate.measured_rows | (not measured))
                 if not rows.any():
                     continue
@@ -464,7 +464,7 @@ class _SpeedCosts(_ServiceStates):
         for number, candidate in enumerate(self.candidates):
             speeds = 1.0 / candidate.metrics.tpot_seconds
             costs = candidate.kept_dollars(self.promises)
-            for level in sorted({*candidate.complexity.tolist()}):
+            for level in distinct(candidate.complexity).tolist():
                 rows = np.flatnonzero(candidate.complexity == level)
                 least = pareto.least_from(speeds[rows], costs[rows], tokens_per_second)
                 if least is None:
@@ -516,7 +516,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         if points is not None:
             # Points are identified by their speed.
             chosen = np.array([int(np.argmin(np.abs(self.tpot_seconds - point.tpot_seconds))) for point in points])
-        shown = sorted({*self.which[chosen].tolist()})
+        shown = distinct(self.which[chosen]).tolist()
         labels = [self.candidates[number].label if len(shown) > 1 else "" for number in shown]
         return tuple(
             self._instances(number, self.rows[at], self.states[at], self.concurrency[at], label)
@@ -532,7 +532,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
     def _points(self) -> list[ServicePoint]:
         at = np.arange(len(self))
         layouts: dict[int, dict[str, float | str]] = {}
-        for number in sorted({*self.which[at].tolist()}):
+        for number in distinct(self.which[at]).tolist():
             mine = at[self.which[at] == number]
             records = self.candidates[number].layouts(self.rows[mine], self.states[mine])
             layouts.update(zip(mine.tolist(), records, strict=True))
@@ -769,7 +769,7 @@ def service_frontier(
     best = _undominated(candidates, kept)
     which, rows, columns = (np.array(column, dtype=np.intp) for column in zip(*best, strict=True))
     waits = np.empty(which.size)
-    for number in sorted({*which.tolist()}):
+    for number in distinct(which).tolist():
         mine = which == number
         waits[mine] = candidates[number].ttft_seconds(rows[mine], columns[mine])
     values = [[column[row, state] for column in candidates[number].metrics] for number, row, state in best]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from inference_econ.answers.deployments.deployment import layout_of, under_load
 from inference_econ.answers.deployments.recommend import POISSON
 from inference_econ.answers.load import DeploymentEstimate, LoadCurve, LoadPoint
+from inference_econ.answers.price import Sheet
 from inference_econ.answers.slo import NAMES, Targets
 from inference_econ.engine import bounds
 from inference_econ.inputs.workload.percentiles import in_order
@@ -83,9 +84,7 @@ class LoadPage(AnswerPage[LoadCurve]):
         under = {assumed: [point.load for point in points]}
         if bursts is not None:
             under = {scv: loads_under(points, scv, assumed) for scv in (assumed, bursts.other_scv)}
-        service, replicas = points[0].sheet.service, points[0].sheet.replicas
-        subject = f"{service_title('Fleet under load', [service])}\n{fleet_label(service, replicas)}"
-        title = f"How do latency and token cost change with the load?\n{subject}"
+        title = f"How do latency and token cost change with the load?\n{_heading(points[0].sheet)}"
         return {"load": charts.line_charts(load_charts(points, under, self.answer.targets), title)}
 
     def start(self) -> Start:
@@ -143,10 +142,14 @@ def load_table(curve: LoadCurve) -> Table:
         "dollars_per_million_output_tokens",
         *(f"{name}_seconds.{which}" for name, which in _LEAST if which not in _promised_of(name, targets)),
     )
+    return view(_heading(sheet, targets), curve.records(), columns, notes=notes, why=why, least=least)
+
+
+def _heading(sheet: Sheet, targets: Targets | None = None) -> str:
+    """Heading with the fleet, its setup and the SLOs."""
     layout = layout_of(sheet.service)
     fleet = f"{sheet.replicas} x {layout_label(layout)}{started(layout)}"
-    title = service_title(f"Load on {fleet}", [sheet.service], promises=targets)
-    return view(title, curve.records(), columns, notes=notes, why=why, least=least)
+    return service_title(f"Load on {fleet}", [sheet.service], promises=targets)
 
 
 def _capacity_note(points: Sequence[LoadPoint]) -> str:
