@@ -301,18 +301,37 @@ def generation_remarks(setups: Iterable[Setup]) -> list[str]:
 
 
 def unused_drafts(subjects: Iterable[Instances]) -> list[str]:
-    """Sentences on models with unused multi-token-prediction layers, because no recipe covers these models on a GPU."""
-    setups = [instances.setup for instances in subjects if not instances.speculates]
+    """Sentences on models whose drafts are unused on a GPU, because no recipe covers them there.
+
+    The model has multi-token-prediction layers, or other GPUs in the result have a recipe with speculation.
+    """
+    shown = [instances for instances in subjects if has_recipes(instances.setup)]
+    engines = {engine.name for instances in shown for engine in instances.setup.engines}
+    speculating: dict[str, dict[str, None]] = {}
+    for instances in shown:
+        if instances.speculates:
+            speculating.setdefault(instances.setup.model.name, {})[instances.setup.hardware.name] = None
     uncovered: dict[str, dict[str, None]] = {}
-    for setup in setups:
+    without: dict[str, dict[str, None]] = {}
+    for setup in (instances.setup for instances in shown if not instances.speculates):
         model, hardware, precision = setup.model, setup.hardware, setup.precision
-        if model.mtp_layers and has_recipes(setup):
-            tried = (practices_in(engine.name, model, hardware, precision) for engine in setup.engines)
-            if not any(practice.source for practices in tried for practice in practices):
-                uncovered.setdefault(model.name, {})[hardware.name] = None
+        by_engine = {name: practices_in(name, model, hardware, precision) for name in sorted(engines)}
+        own = [practice for engine in setup.engines for practice in by_engine[engine.name]]
+        proposing = any(practice.proposer for practices in by_engine.values() for practice in practices)
+        if model.mtp_layers and not any(practice.source for practice in own):
+            uncovered.setdefault(model.name, {})[hardware.name] = None
+        elif not proposing and hardware.name not in speculating.get(model.name, {hardware.name: None}):
+            without.setdefault(model.name, {})[hardware.name] = None
     return [
-        f"No recipe covers {name} on {enumerated(chips)}. Add --mtp to use its multi-token prediction."
-        for name, chips in uncovered.items()
+        *(
+            f"No recipe covers {name} on {enumerated(chips)}. Add --mtp to use its multi-token prediction."
+            for name, chips in uncovered.items()
+        ),
+        *(
+            f"{name} has a recipe with speculation on {enumerated(speculating[name])}, but not on {enumerated(chips)}. "
+            "Add --no-speculation to compare without."
+            for name, chips in without.items()
+        ),
     ]
 
 

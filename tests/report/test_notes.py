@@ -231,6 +231,22 @@ def test_models_without_a_recipe_for_their_draft_layers_are_named() -> None:
     assert unused_drafts([Instances(other, speculates=True)]) == []
 
 
+def test_gpus_without_a_recipe_for_speculation_are_named() -> None:
+    b200, h200, h100 = (Setup.of("gpt_oss_120b", name, engine="trtllm") for name in ("b200", "h200_sxm", "h100_sxm"))
+    note = (
+        "gpt-oss 120b has a recipe with speculation on NVIDIA B200 SXM6 180GB, but not on NVIDIA H200 SXM5 141GB and "
+        "NVIDIA H100 SXM5 80GB. Add --no-speculation to compare without."
+    )
+    others = [Instances(h200), Instances(h100)]
+    assert unused_drafts([Instances(b200, speculates=True), *others]) == [note]
+    assert unused_drafts([Instances(b200), *others]) == []
+    # Another row of the same GPU speculates.
+    assert unused_drafts([Instances(b200, speculates=True), Instances(h200, speculates=True), others[0]]) == []
+    # vLLM has a recipe for H200.
+    vllm = Instances(Setup.of("gpt_oss_120b", "b200", engine="vllm"), speculates=True)
+    assert unused_drafts([vllm, others[0]]) == []
+
+
 def test_a_wait_is_long_if_one_request_of_ten_waits_long() -> None:
     """The note names the 90th percentile, not the median, and leaves out rows that never end."""
     waits = ((0.5, 9.0), (2.0, 31.4), (12.0, math.inf), (0.1, 12.0))

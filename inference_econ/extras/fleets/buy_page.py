@@ -16,7 +16,7 @@ from inference_econ.records.texts import amount, assumptions_label, chance_perce
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries
 from inference_econ.report.fields import Record, view
-from inference_econ.report.notes import doubts, grounds
+from inference_econ.report.notes import doubts, grounds, unused_drafts
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.questions.recommend import choice_label
 from inference_econ.report.service import default_slo_notes, kept_with, service_title
@@ -74,6 +74,7 @@ class BuyPage(AnswerPage[Purchase]):
                 " ".join((*self.conclusion(), *(f"Left out: {reason}." for reason in answer.left_out))),
                 *default_slo_notes(answer.usual),
                 *kept_with(filled, answer.targets),
+                *unused_drafts(subjects),
                 *doubts(self.setups(), subjects),
             ),
             why=(
