@@ -464,14 +464,20 @@ def assess(
         "throughput": request.throughput,
         "ttft_seconds": measured_ttft and measured_ttft / 1e3,
     }
+    # A file alone describes a run that validate predicts, too.
+    is_run = measured is not None and not any(
+        value is not None for value in (*seen.values(), request.isl, request.osl, request.cached, request.context)
+    )
     if measured is not None:
         run = named("extras.servers:read_run")(measured)
-        tpot = run.latencies.get(("tpot", "mean"), run.latencies.get(("tpot", "p50")))
+        # As in validate, medians are compared if the file has them.
+        middle = "p50" if ("tpot", "p50") in run.latencies else "mean"
+        tpot = run.latencies.get(("tpot", middle))
         if tpot is None:
             raise InputError(f"{measured}: it says nothing of the time per output token", option="measured")
         request = _with_lengths(request, run)
         if measured_ttft is None and request.isl is not None:
-            seen["ttft_seconds"] = run.latencies.get(("ttft", "mean"))
+            seen["ttft_seconds"] = run.latencies.get(("ttft", middle))
         if all(seen[name] is None for name in ("utilization", "batch", "throughput")):
             full = run.in_flight if run.in_flight is not None else finite_or_none(run.throughput)
             seen["batch" if run.in_flight is not None else "throughput"] = full
@@ -485,7 +491,22 @@ def assess(
     traffic = _traffic(request)
     pins = subject.pins(replace(request, batch=None))
     observed = ie.Observation.of(gpus, **seen, instances=answers.assess.instance_count(gpus, pins))
+    if is_run and pins.size is not None and isinstance(traffic, ie.Requests):
+        observed = replace(observed, run=_predicted_run(request, measured, gpus))
     return answers.assess.assess(subject.setup(request), traffic, observed, pins, progress=request.progress)
+
+
+def _predicted_run(request: Request, path: str | None, gpus: int) -> Any:
+    """Prediction of ``validate`` for a measured run; None for files of models or GPUs, and for what-ifs."""
+    shipped = request.model in catalog.names("models") and request.hardware in catalog.names("hardware")
+    engine = subject.engine(request)
+    if not shipped or subject.what_ifs(request) or not isinstance(engine, str | None):
+        return None
+    known: dict[str, Any] = {name: getattr(request, name) for name in ("tp", "dp", "pp", "ep")}
+    known |= {name: getattr(request, name) or "" for name in ("weights", "kv")}
+    known["engine"] = (engine or "").replace("@", " ")
+    server = ie.MeasuredServer(model=request.model, hardware=request.hardware, **known)
+    return named("extras.servers:predicted_run")(path, server, gpus, request.assumptions)
 
 
 def _with_lengths(request: Request, run: Any) -> Request:

@@ -33,7 +33,7 @@ from inference_econ.engine import (
 )
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
-from inference_econ.inputs import Quantity, Requests, Traffic, catalog
+from inference_econ.inputs import Assumptions, Quantity, Requests, Traffic, catalog
 from inference_econ.records.deviations import calibration_record
 from inference_econ.records.facts import HEAD, facts, without_unknown_costs
 from inference_econ.records.plain import attributes
@@ -84,6 +84,21 @@ class OperatingPoint:
         return 1.0 / self.tokens_per_second_per_user
 
 
+class RunPrediction(NamedTuple):
+    """Prediction of a recorded benchmark run, as ``validate`` makes it: same load, engine version and statistic."""
+
+    assumptions: Assumptions
+    """Profile of the measured engine."""
+    tpot_seconds: float
+    """Time per output token [s]."""
+    tpot_likely: Interval | None
+    """80% interval of the time per output token [s]; None without an error estimate."""
+    ttft_seconds: float
+    """Time to first token [s]."""
+    ttft_likely: Interval | None
+    """80% interval of the time to first token [s]; None without an error estimate."""
+
+
 @dataclass(frozen=True, slots=True)
 class Observation:
     """Measured speed of a deployment, with one of utilization, batch and throughput.
@@ -111,6 +126,8 @@ class Observation:
     """Number of equal instances that share the GPUs [1]."""
     ttft_seconds: float | None = None
     """Mean time to first token [s]; by default, the prediction is used."""
+    run: RunPrediction | None = None
+    """Prediction of the run; by default, that of the steady state at the measured concurrency."""
 
     @classmethod
     def of(
@@ -533,6 +550,8 @@ class Assessment(Shown):
     """Missing memory, if the measured number of concurrent requests does not fit in the predicted layout; else None."""
     ttft_seconds: float | None = None
     """Measured mean time to first token [s]; None if unknown, and for decode steps."""
+    run: RunPrediction | None = None
+    """Prediction of the measured run; None if the prediction is a steady state."""
 
     def subjects(self) -> tuple[Instances]:
         """The measured deployment."""
@@ -550,6 +569,8 @@ class Assessment(Shown):
     @property
     def likely_seconds(self) -> Interval | None:
         """80% interval of the predicted time per token [s]; None without an error estimate."""
+        if self.run is not None:
+            return self.run.tpot_likely
         return None if self.predicted_seconds is None else self._likely(self.predicted_seconds, "tpot")
 
     @property
@@ -571,7 +592,7 @@ class Assessment(Shown):
         if not isinstance(self.predicted, SteadyService):
             return None, None
         seconds = self.predicted.ttft_seconds
-        return seconds, self._likely(seconds, "ttft")
+        return seconds, self._likely(seconds, "ttft") if self.run is None else self.run.ttft_likely
 
     @property
     def predicted_seconds(self) -> float | None:
@@ -726,6 +747,8 @@ def assess_service(
     measured_layout = offer(setup, requests, Space(pins))
     served, chips = measured_layout.setup, observed.instance_accelerators
     flight = _flight(measured_layout, observed)
+    if observed.run is not None:
+        flight = flight._replace(predicted=_of_run(flight.predicted, observed.run))
     instances, rate = observed.instances, flight.requests_per_second * observed.instances
     throughput, useful = rate * requests.osl.mean, rate * useful_seconds(served, requests) / observed.accelerators
     price = served.dollars_per_accelerator_hour
@@ -761,8 +784,17 @@ def assess_service(
         shortage = Shortage(flight.concurrency, weights + cache, available, flight.slots)
     gaps, count = (anywhere, same_size, ideal), len(measured_layout)
     return Assessment(
-        served, requests, measured, *gaps, flight.predicted, count, parts, shortage, observed.ttft_seconds
+        served, requests, measured, *gaps, flight.predicted, count, parts, shortage, observed.ttft_seconds, observed.run
     )
+
+
+def _of_run(steady: SteadyService, run: RunPrediction) -> SteadyService:
+    """Service with the predicted latencies of a run. Its parts are those of the steady state, scaled to the run."""
+    slower = run.tpot_seconds / steady.tpot_seconds
+    return replace(
+        steady, ttft_seconds=run.ttft_seconds, tpot_seconds=run.tpot_seconds,
+        decode_seconds=steady.decode_seconds * slower,
+    )  # fmt: skip
 
 
 def _with_concurrency(candidate: Candidate, concurrency: float) -> Candidate:

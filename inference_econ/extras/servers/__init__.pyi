@@ -40,5 +40,6 @@ from .validation.servers import Servers as Servers
 from .validation.servers import check_groups as check_groups
 from .validation.servers import inside as inside
 from .validation.servers import overall as overall
+from .validation.servers import predicted_run as predicted_run
 from .validation.servers import runs_of as runs_of
 from .validation.servers import scores as scores

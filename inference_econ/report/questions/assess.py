@@ -196,15 +196,17 @@ def _beside_others(assessment: Assessment) -> str:
 def _basis(assessment: Assessment) -> str:
     """Sentence on the fitted assumptions with their number of measurements, and on the assumed layout."""
     setup, measured = assessment.setup, assessment.measured
-    rows = error_spread(setup.assumptions, "tpot", [assessment.anywhere.subject])
-    profile = setup.assumptions.name + ("" if rows is None else f" ({rows.spread.rows:,} measurements)")
+    assumptions = setup.assumptions if assessment.run is None else assessment.run.assumptions
+    rows = error_spread(assumptions, "tpot", [assessment.anywhere.subject])
+    profile = assumptions.name + ("" if rows is None else f" ({rows.spread.rows:,} measurements)")
     layout = ""
     if assessment.predicted is not None:
         pick = f", the fastest of {assessment.tried}" if assessment.tried > 1 else ""
         layout = f", {layout_label(assessment.predicted.layout)}{pick}"
     kind = "decode steps (for requests with prefill, give --isl and --osl)"
     kind = kind if assessment.requests is None else "requests including prefill"
-    return f"The prediction comes from {profile}, for {kind} on {_fleet(measured)}{layout}."
+    load = "" if assessment.run is None else ", under the load of the run as in validate"
+    return f"The prediction comes from {profile}, for {kind} on {_fleet(measured)}{layout}{load}."
 
 
 def _ms(seconds: float) -> str:

@@ -13,10 +13,11 @@ from inference_econ.extras.servers import Servers, validation
 from inference_econ.extras.servers.validation import servers
 from inference_econ.extras.servers.validation.servers import File
 from inference_econ.inputs import catalog
-from tests.commands import Command
+from tests.commands import Command, record
 from tests.reading import csv_rows, tables, write_csv
 from tests.shipped import shipped_servers
 
+RESULTS = Path(__file__).parents[2] / "fixtures" / "results"
 RESULT: str = tables(Path(__file__))["RESULT"]
 
 
@@ -109,3 +110,15 @@ def test_files_without_a_row_that_can_be_compared_are_rejected(refused: Command,
         "no row can be compared: bad, row 1: 64 query heads do not split over the attention ranks (tp=3, dp=1" in said
     )
     assert said.endswith("; and 1 more row\n")
+
+
+@pytest.mark.rows
+def test_assess_predicts_a_run_as_validate_does(command: Command, file: str, subject: list[str], tp: int) -> None:
+    path, (model, hardware) = str(RESULTS / file), subject
+    named = ("--model", model, "--hardware", hardware, "--tp", tp)
+    (row,) = json.loads(command("validate", path, *named, "--format", "json").out)[0]["rows"]
+    verdict = record(command, "assess", model, hardware, "--tp", tp, "--gpus", tp, "--measured", path)["verdict"]
+    for name, key in (("tpot", "seconds"), ("ttft", "ttft_seconds")):
+        for end in ("", "_low", "_high"):
+            assert verdict[f"predicted_{key}{end}"] == pytest.approx(row[f"predicted_{name}_ms{end}"] / 1e3)
+        assert verdict[f"measured_{key}"] == pytest.approx(row[f"measured_{name}_ms"] / 1e3)

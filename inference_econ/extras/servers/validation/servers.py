@@ -7,13 +7,14 @@ import os
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from inference_econ import _work
 from inference_econ._answer import Shown
+from inference_econ.answers.assess import RunPrediction
 from inference_econ.engine import Interval, UnlikeReason, interval, unlike_reasons
 from inference_econ.errors import InputError
 from inference_econ.extras.servers import measurements
@@ -392,6 +393,36 @@ def predict_files(files: Sequence[File], assumptions: str | None = None, *, leve
             fitted = was_fitted(server, behind if only else calibration_behind(assumed))
             rows.append(InputRow(*place, server, prediction, prediction.skipped, apart, assumed, fitted))
     return Servers(BY_HARDWARE if assumptions is None else assumptions, tuple(rows), tuple(files))
+
+
+def predicted_run(
+    path: str | Path, server: MeasuredServer, accelerators: int, assumptions: str | None = None
+) -> RunPrediction | None:
+    """Predict the only run of a result file (see :func:`predict_files`); None if it cannot be predicted.
+
+    Parameters
+    ----------
+    path : str or path
+        Result of a load generator, or metrics of a server.
+    server : MeasuredServer
+        Facts about one instance.
+    accelerators : int
+        Number of GPUs of all instances [1].
+    assumptions : str, optional
+        Preset by name or path; by default the profile of the measured engine.
+    """
+    rows = [
+        replace(row, accelerators=accelerators)
+        for row in measurements.read_measurements(path, server)
+        if isinstance(row, Measurement)
+    ]
+    if len(rows) != 1:
+        return None
+    (row,) = predict_files([File("ms", (None,), tuple(rows))], assumptions).rows
+    tpot, ttft = (getattr(row.prediction, field) for field in ("tpot_seconds", "ttft_seconds"))
+    if row.assumptions is None or tpot is None or ttft is None:
+        return None
+    return RunPrediction(row.assumptions, tpot, row.interval("tpot_seconds"), ttft, row.interval("ttft_seconds"))
 
 
 @cache
