@@ -45,7 +45,7 @@ def kept(cls: type[T], path: Path, read: Callable[[], T]) -> T:
     cls : type
         Class of the entry.
     path : Path
-        File of the entry, which may refer to further files, or a path that stands for several files.
+        File of the entry, which may refer to further files, or the folder of several files.
     read : callable
         Function that reads and validates the entry.
     """

@@ -148,7 +148,7 @@ class BuyPage(AnswerPage[Purchase]):
         chance = "" if best.probability is None else f" (probability {chance_percent(best.probability)}%)"
         return (
             f"{best.lot.accelerators} x {best.lot.chip} ({best.lot.way.replace('_', ' ')}) cost less than the API of "
-            f"{cheapest}, from {self.traffic(best)} on{chance}.",
+            f"{cheapest}, from {self.traffic(best)}{chance}.",
         )
 
     def traffic(self, crossover: Crossover) -> str:

@@ -207,7 +207,7 @@ def lots(
     owned = {lot.chip for lot in every_lot if lot.way == "owned"}
     unpriced = [chip for chip in best if chip not in owned]
     if unpriced and "owned" in ways:
-        note(f"owned {', '.join(unpriced)}, because no purchase price is listed; {_OWN_PRICE}")
+        note(f"owned {', '.join(unpriced)} (no purchase price is listed; {_OWN_PRICE})")
     return tuple(every_lot)
 
 
