@@ -127,7 +127,7 @@ class Observation:
     ttft_seconds: float | None = None
     """Mean time to first token [s]; by default, the prediction is used."""
     run: RunPrediction | None = None
-    """Prediction of the run; by default, that of the steady state at the measured concurrency."""
+    """Prediction of the run; by default, the prediction of the steady state at the measured concurrency."""
 
     @classmethod
     def of(
@@ -789,7 +789,7 @@ def assess_service(
 
 
 def _of_run(steady: SteadyService, run: RunPrediction) -> SteadyService:
-    """Service with the predicted latencies of a run. Its parts are those of the steady state, scaled to the run."""
+    """Service with the predicted latencies of a run. The parts of its step are scaled from the steady state."""
     slower = run.tpot_seconds / steady.tpot_seconds
     return replace(
         steady, ttft_seconds=run.ttft_seconds, tpot_seconds=run.tpot_seconds,

@@ -551,7 +551,7 @@ def _shipped(kind: Kind, name: str, changes: tuple[str, ...]) -> SourcedSpec:
     if changes:
         return _fresh(kind, name, changes)
     cls: type[SourcedSpec] = named(_KINDS[kind][1])
-    # A checkpoint of an entry has no file of its own.
+    # A checkpoint of an entry has no separate file.
     path = files(kind)[name] if name in names(kind) else files(kind)[meaning(kind, name).base] / name
     return kept(cls, path, lambda: _fresh(kind, name, ()))
 

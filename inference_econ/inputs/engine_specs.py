@@ -300,7 +300,7 @@ class PromptGraphs(Spec):
     """Model architectures without captured prefill steps."""
 
     def tokens(self, read: float, architecture: str | None, *, latent: bool) -> float:
-        """Tokens of the largest captured prefill step of a server whose steps have at most ``read`` tokens [tokens].
+        """Tokens of the largest captured prefill step if the steps of the server have at most ``read`` tokens [tokens].
 
         The result is 0 if no prefill step of the architecture is captured.
         """

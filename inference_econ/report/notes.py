@@ -301,7 +301,7 @@ def generation_remarks(setups: Iterable[Setup]) -> list[str]:
 
 
 def unused_drafts(subjects: Iterable[Instances]) -> list[str]:
-    """Sentences on models whose drafts are unused on a GPU, because no recipe covers them there.
+    """Sentences on models without a recipe for speculation on a GPU.
 
     The model has multi-token-prediction layers, or other GPUs in the result have a recipe with speculation.
     """

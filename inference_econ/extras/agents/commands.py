@@ -42,7 +42,7 @@ def _sessions(request: Request, allowed: Collection[str] = ()) -> Agents:
         # Agents that produce the request rate, at zero latency and at latencies equal to the SLOs.
         rate, promised = request.request_rate or 0.0, workload.targets(request, **USUAL).given
         many, few = sessions.sending(rate, promised["ttft"], promised["tpot"]), sessions.sending(rate, 0.0, 0.0)
-        making = f": {rate:g} requests/s come from {few:,} if answers come at once, {many:,} if they just keep the SLOs"
+        making = f": {rate:g} requests/s come from {few:,} if answers come at once, {many:,} if latencies equal SLOs"
     text = f"does not go with the sessions of {request.traffic}, which are played; say how many --agents there are"
     refuse(stray, f"{{}} {text}{making}")
     return sessions
