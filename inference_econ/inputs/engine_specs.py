@@ -410,6 +410,14 @@ class EngineFacts(Spec):
     The value is the default of the engine's option; absent if the engine cannot delay prefill.
     """
 
+    @property
+    def keeps_caches(self) -> bool:
+        """True if the engine is known to have no KV-cache transfer.
+
+        Without KV-cache transfer, an engine cannot run disaggregated pools.
+        """
+        return "connectors" in self.model_fields_set and not self.connectors
+
     def support(self, architecture: str | None, generation: str) -> ModelSupport | None:
         """Support for a model architecture on a chip generation; None if the engine lacks support."""
         for entry in reversed(self.models):

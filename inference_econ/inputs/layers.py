@@ -613,6 +613,11 @@ class FeedForwardPart(Spec):
         return 0
 
     @property
+    def cut_width(self) -> float:
+        """Width that is split over ranks [1]. For an MoE block, the result is the width of one expert."""
+        return float(getattr(self, self.widths[0]))
+
+    @property
     def activated(self) -> Mapping[str, tuple[float, int]]:
         """Output width per token, and number of input matrices, of each activation function by name [1]."""
         return {}

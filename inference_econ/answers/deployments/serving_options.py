@@ -522,9 +522,7 @@ def _arranged(
     layouts = _usual(practised, requests, space, apart=False)
     if False in ways:
         yield Candidate(layouts if slots is None else with_slots(layouts, slots))
-    # An engine that is known to have no KV-cache transfer cannot run disaggregated pools.
-    facts = [engine.facts for engine in practised.setup.engines]
-    whole = any("connectors" in each.model_fields_set and not each.connectors for each in facts)
+    whole = any(engine.facts.keeps_caches for engine in practised.setup.engines)
     if True not in ways or space.pins.given() or slots is not None or whole:
         return
     if groups.shapes == frozenset():

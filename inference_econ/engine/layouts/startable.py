@@ -271,8 +271,7 @@ def _indivisible_feed_forward(
         problems.append(UnevenSplit("experts", (experts,), without))
         problems.append(UnevenSplit("expert_ranks", (), _uneven(ranks, plans.ep)))
         ranks = ranks / plans.ep
-    # Width that is split over ranks; for an MoE block, the width of one expert.
-    width, unit = float(getattr(spec, spec.widths[0])), blocks[bool(experts)]
+    width, unit = spec.cut_width, blocks[bool(experts)]
     if unit > 1 and not width % unit and not (mixture and not experts):
         return [*problems, UnevenSplit("blocks", (width, unit), _uneven(width / unit, ranks))]
     return [*problems, UnevenSplit("width", (width,), _uneven(width, ranks))]
