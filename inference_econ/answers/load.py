@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -163,6 +164,10 @@ class LoadCurve(Shown):
 
     def records(self) -> list[Mapping[str, Any]]:
         """Return one record per load."""
+        return self._records
+
+    @cached_property
+    def _records(self) -> list[Mapping[str, Any]]:
         return [point.record(self.targets) for point in self.points]
 
 

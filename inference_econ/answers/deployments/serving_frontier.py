@@ -345,7 +345,7 @@ class _ServiceStates:
 class _SpeedCosts(_ServiceStates):
     """Steady states with the lowest cost at every speed. Costs between two batches are interpolated."""
 
-    _at_speeds: dict[float, Likely | None] = field(default_factory=dict, init=False)
+    _at_speeds: dict[float, Likely | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def at_speed(self, tokens_per_second: float) -> Likely | None:
         """Return the interpolated lowest cost of a service at a speed or above, with the 80% interval of this cost.
