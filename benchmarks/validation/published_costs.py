@@ -21,6 +21,7 @@ import numpy as np
 
 from inference_econ.answers.deployments.serving_frontier import service_frontier
 from inference_econ.answers.deployments.serving_options import market
+from inference_econ.answers.slo import Likely
 from inference_econ.engine import Pins, Setup, Space, Speculation
 from inference_econ.errors import InputError
 from inference_econ.extras.servers.measurements import Measurement, shipped
@@ -102,9 +103,8 @@ def _predicted(costs: Sequence[Mapping[str, str]]) -> tuple[list[list[float]], S
         acceptance = catalog.usual_acceptance("mtp", setup.model).acceptance[:length]
         speculation = Speculation.fixed("mtp", length, float(expected_tokens_by_position(acceptance)))
     share = requests.osl.mean / (requests.isl.mean + requests.osl.mean)
-    run = list(map(_run, row["layouts"].split()))
-    predicted, layouts = [], dict[str, None]()
-    for spaces, levels in (([(Space(max_accelerators=_MACHINE), None)], True), (run, True), (run, False)):
+
+    def cheapest(spaces: Sequence[tuple[Space, int | None]], *, levels: bool) -> list[Likely | None]:
         options = [
             option
             for space, slots in spaces
@@ -113,14 +113,16 @@ def _predicted(costs: Sequence[Mapping[str, str]]) -> tuple[list[list[float]], S
             )
         ]
         front = service_frontier(options)
-        answers = [front.at_speed(float(cost["tokens_per_second"])) for cost in costs]
-        predicted.append([math.inf if it is None else share * it.dollars for it in answers])
-        if not layouts:
-            layouts |= dict.fromkeys(key for it in answers if it is not None for key in it.instances.layouts)
-    return predicted, tuple(layouts)
+        return [front.at_speed(float(cost["tokens_per_second"])) for cost in costs]
+
+    run = list(map(_run, row["layouts"].split()))
+    of_any = cheapest([(Space(max_accelerators=_MACHINE), None)], levels=True)
+    columns = of_any, cheapest(run, levels=True), cheapest(run, levels=False)
+    predicted = [[math.inf if it is None else share * it.dollars for it in column] for column in columns]
+    return predicted, tuple(dict.fromkeys(key for it in of_any if it is not None for key in it.instances.layouts))
 
 
-def _run(text: str) -> tuple[Space, int]:
+def _run(text: str) -> tuple[Space, int | None]:
     """Layout that the benchmark ran, and its highest concurrency [requests], from ``tp4ep4:64``."""
     layout, _, concurrency = text.partition(":")
     degrees = {name: int(degree) for name, degree in re.findall(r"(tp|dp|ep)(\d+)", layout)}
