@@ -497,7 +497,7 @@ def assess(
 
 
 def _predicted_run(request: Request, path: str | None, gpus: int) -> Any:
-    """Prediction of ``validate`` for a measured run; None for files of models or GPUs, and for what-ifs."""
+    """Prediction of ``validate`` for the run in a file; None for your own models and GPUs, and for what-ifs."""
     shipped = request.model in catalog.names("models") and request.hardware in catalog.names("hardware")
     engine = subject.engine(request)
     if not shipped or subject.what_ifs(request) or not isinstance(engine, str | None):

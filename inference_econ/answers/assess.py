@@ -125,7 +125,7 @@ class Observation:
     instances: int = 1
     """Number of equal instances that share the GPUs [1]."""
     ttft_seconds: float | None = None
-    """Mean time to first token [s]; by default, the prediction is used."""
+    """Time to first token, mean or median [s]; by default, the prediction is used."""
     run: RunPrediction | None = None
     """Prediction of the run; by default, the prediction of the steady state at the measured concurrency."""
 
@@ -549,7 +549,7 @@ class Assessment(Shown):
     shortage: Shortage | None
     """Missing memory, if the measured number of concurrent requests does not fit in the predicted layout; else None."""
     ttft_seconds: float | None = None
-    """Measured mean time to first token [s]; None if unknown, and for decode steps."""
+    """Measured time to first token, mean or median [s]; None if unknown, and for decode steps."""
     run: RunPrediction | None = None
     """Prediction of the measured run; None if the prediction is a steady state."""
 

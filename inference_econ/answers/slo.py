@@ -451,7 +451,7 @@ def chances_of(reading: Instances, decoding: Instances, load: Loaded, targets: T
         _kept(reading, "ttft", targets.ttft_seconds, seen.get("ttft")),
         _kept(decoding, "tpot", targets.tpot_seconds, seen.get("tpot")),
         _kept(decoding, "request", targets.e2e_seconds, seen.get("e2e")),
-        _kept(decoding, "throughput", room, 1.0),
+        _kept(decoding, "throughput", room, 1.0),  # the capacity is relative to the load
     )
 
 

@@ -320,7 +320,7 @@ def unused_drafts(subjects: Iterable[Instances]) -> list[str]:
         proposing = any(practice.proposer for practices in by_engine.values() for practice in practices)
         if model.mtp_layers and not any(practice.source for practice in own):
             uncovered.setdefault(model.name, {})[hardware.name] = None
-        elif not proposing and hardware.name not in speculating.get(model.name, {hardware.name: None}):
+        elif not proposing and model.name in speculating and hardware.name not in speculating[model.name]:
             without.setdefault(model.name, {})[hardware.name] = None
     return [
         *(
