@@ -60,7 +60,7 @@ def launch(
         of_what = f"is one of {engines}, which is not started here" if engines else "is of no engine"
         raise InputError(f"{which} of {saved.origin} {of_what}; name one with --to", option="to")
     plan.check_engine(engines, to, f"{which} of {saved.origin}", f"'inference-econ {saved.kind}'")
-    runner = plan.engine(to, version, image)
+    runner = plan.engine(to, version, image, _predicted_version(saved, to))
     parts = report.deployment_reader.parts(saved, chosen)
     speculation = report.deployment_reader.asked_speculation(saved, chosen)
     if draft_model_id is not None and (speculation is None or speculation.proposer not in ("eagle", "draft")):
@@ -88,6 +88,13 @@ def launch(
         (*chosen.remarks, *report.launch.unlinked(made, size)),
     )
     return str(tables.launch_writer(form)(deployment, size))
+
+
+def _predicted_version(saved: ie.SavedAnswer, engine: str) -> str | None:
+    """Version of an engine that the query of a result gives (``--engine vllm@0.24.0``); None if it gives none."""
+    asked = saved.options.get("engine") or ()
+    named = dict(entry.split("@", 1) for entry in ([asked] if isinstance(asked, str) else asked) if "@" in entry)
+    return named.get(engine)
 
 
 def _pick(saved: ie.SavedAnswer, number: int | None) -> str:

@@ -274,7 +274,7 @@ def _times(question: _Question) -> Mapping[str, Array]:
         for engine in engines_for(model, hardware, precision):
             setup = Setup(
                 model, hardware, precision, _TOKENS, opinions_of(engine, hardware, changes), engines=(engine,)
-            ).with_corrections(engine.name, engine.facts.version)
+            ).with_corrections(engine.name, engine.version)
             steps = np.minimum.reduce(step_seconds(setup, plans))
             reads = prefill(setup, plans, _TOKENS).seconds
             times[engine.name] = np.array([np.log(steps).mean(), np.log(reads).mean()])
@@ -338,5 +338,5 @@ def for_engine(setup: Setup, engine: ServingEngine) -> Setup:
         precision = with_usual_cache(precision, able, setup.model, setup.hardware)
     opinions = opinions_of(engine, setup.hardware, left.changes)
     run = replace(setup, assumptions=opinions, engines=able, precision=precision)
-    run = run.with_corrections(engine.name, engine.facts.version)
+    run = run.with_corrections(engine.name, engine.version)
     return expected(replace(run, left_open=replace(left, engine=False, assumptions=run.assumptions)))

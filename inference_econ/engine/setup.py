@@ -362,7 +362,7 @@ class Setup(Served):
         if levels is None or engine not in (None, levels.engine):
             return self
         if version is None and engine and self.engines:
-            version = self.engines[0].facts.version
+            version = self.engines[0].version
         measured = SetupLevels.of(levels, self.model, self.hardware, self.precision, version, release)
         return self if measured is None else replace(self, levels=measured)
 

@@ -527,7 +527,7 @@ class EngineSpec(SourcedSpec):
             newest one.
         """
         newest = self.versions[-1]
-        if not re.search(r"\d", version):
+        if not re.match(r"[a-z]?\d", version):
             raise InputError(f"{self.name}: {version!r} is not a version; write for example {newest.version}")
         if version_order(version)[:_SERIES] > version_order(newest.version)[:_SERIES]:
             of = f" ({newest.date})" if newest.date else ""
@@ -567,9 +567,12 @@ class EngineSpec(SourcedSpec):
 
 
 def version_order(version: str) -> tuple[int, ...]:
-    """Sort key of a version. ``0.4.6.post5`` comes after ``0.4.6``; a release candidate has the key of its release."""
+    """Sort key of a version. ``0.4.6.post5`` comes after ``0.4.6``; a release candidate has the key of its release.
+
+    Versions that differ only by zeros at the end are the same: ``0.10`` and ``0.10.0``.
+    """
     final = re.split(r"\.?(?:rc|dev|a\d|b\d)", version, maxsplit=1)[0]
-    return tuple(map(integer, re.findall(r"[0-9]+", final)))
+    return tuple(map(integer, re.findall(r"[0-9]+", re.sub(r"(\.0+)+$", "", final))))
 
 
 def _unsourced(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:

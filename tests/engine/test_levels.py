@@ -105,6 +105,14 @@ def test_releases_after_the_newest_measured_one_widen_the_interval() -> None:
     assert notes == [[], [text], [text]]
 
 
+@pytest.mark.parametrize("version", ["0.5.5", "0.5.8.post1", "0.5.9"])
+def test_a_measured_version_in_the_query_has_its_own_corrections(version: str) -> None:
+    """The catalog has no facts of 0.5.8.post1. Its facts are those of 0.5.5; its corrections are its own."""
+    found = Setup.of("deepseek_v3", "b200", engine=f"sglang@{version}").levels
+    assert found is not None
+    assert found.version == version
+
+
 @pytest.mark.parametrize(("model", "chip"), [("llama_3_8b", "h200_sxm"), ("llama_3_70b", "h100_sxm")])
 def test_far_from_measurements_nothing_changes(model: str, chip: str) -> None:
     """Another model or chip has no correction and has the interval of the profile."""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Callable
 from datetime import date
+from pathlib import Path
 
 import pytest
 
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import ANY_LAYOUT, Precision, catalog, engines_for, known_engines
 from inference_econ.inputs.dtype import family
+from inference_econ.inputs.engine.launch_options import named
 from inference_econ.inputs.engine_specs import WIRE_BYTES_PER_ELEMENT, EngineFacts, Exchange
 
 ENGINES = catalog.names("engines")
+RUNS = Path(__file__).parents[2] / "data" / "published" / "runs.csv"
 Write = Callable[[str], str]
 #: Engines of one machine, without data-parallel attention.
 DESKS = ("llama_cpp", "mlx")
@@ -207,7 +211,33 @@ def test_all_that_are_known_are_asked_at_their_newest() -> None:
 
 def test_one_can_be_named_with_a_version() -> None:
     assert names("llama_3_70b", "h100_sxm", "vllm") == ["vllm 0.33.0"]
-    assert names("llama_3_70b", "h100_sxm", "vllm@0.25.1") == ["vllm 0.24.0"]
+    assert names("llama_3_70b", "h100_sxm", "vllm@0.25.1") == ["vllm 0.25.1"]
+    assert names("llama_3_70b", "h100_sxm", "vllm@0.10") == ["vllm 0.10"]
+
+
+def _measured_releases() -> set[tuple[str, str, str, str, str]]:
+    """Return engine, version, model, GPU and attention DP of all recorded runs of numbered releases."""
+    with RUNS.open(encoding="utf-8") as file:
+        return {
+            (row["engine"], version, row["model"], row["chip"], row["dp_attention"])
+            for row in csv.DictReader(file)
+            for version in row["versions"].split()
+            if row["engine"] in ENGINES and version[0].isdigit()
+        }
+
+
+def test_releases_that_were_measured_serve_their_models() -> None:
+    """AMD's images of SGLang 0.5.8.post1 have later code, so these runs are left out."""
+    releases = _measured_releases()
+    unknown = set[tuple[str, ...]]()
+    for engine, version, model, chip, attention_dp in releases:
+        facts, generation = named(f"{engine}@{version}").facts, catalog.hardware(chip).generation
+        support = facts.support(catalog.model(model).architecture, generation)
+        cannot = support is None or (attention_dp == "true" and not support.attention_dp)
+        if cannot or facts.kernels_on(generation) is None:
+            unknown.add((engine, version, model, chip))
+    assert len(releases) > 200
+    assert {run for run in unknown if (run[1], run[3]) != ("0.5.8.post1", "mi355x")} == set()
 
 
 def test_formats_depend_on_the_chip() -> None:
@@ -238,5 +268,5 @@ def test_generations_of_chips_are_those_of_hardware() -> None:
     generations = {catalog.hardware(name).generation for name in catalog.names("hardware")}
     for engine in known_engines():
         facts = engine.facts
-        for named in (facts.chips, facts.models, facts.kernels, facts.overlap):
-            assert {name for entry in named for name in entry.generations} <= generations
+        for entries in (facts.chips, facts.models, facts.kernels, facts.overlap):
+            assert {name for entry in entries for name in entry.generations} <= generations

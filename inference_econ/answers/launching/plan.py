@@ -390,8 +390,22 @@ class LaunchPlan:
         return made
 
 
-def engine(name: str, version: str | None = None, image: str | None = None) -> LaunchEngine:
-    """Look up an engine at a recorded version, by default the version that predictions use.
+def engine(
+    name: str, version: str | None = None, image: str | None = None, predicted: str | None = None
+) -> LaunchEngine:
+    """Look up an engine at a recorded version, by default the version that the deployment was predicted for.
+
+    Parameters
+    ----------
+    name : str
+        Engine name.
+    version : str, optional
+        Recorded version to start.
+    image : str, optional
+        Container image to start.
+    predicted : str, optional
+        Version that the deployment was predicted for; by default, the newest known version. If its options are not
+        recorded, those of the newest recorded version before it are used.
 
     Raises
     ------
@@ -399,10 +413,13 @@ def engine(name: str, version: str | None = None, image: str | None = None) -> L
         If the engine or version has no recorded options, or the image name is not valid.
     """
     _check_named("image", image, "the name of a container image")
-    usual = catalog.engine(name).at().version if name in catalog.names("engines") else None
-    # The options of the usual version are the newest recorded ones.
-    options = launch_options.options(name, None if version == usual else version)
-    return LaunchEngine(name, version or usual or options.version, options, launch_options.launch(name), image)
+    known = name in catalog.names("engines")
+    predicted = predicted or (catalog.engine(name).at().version if known else None)
+    if version in (None, predicted):
+        options = launch_options.options_at(name, predicted)
+    else:
+        options = launch_options.options(name, version)
+    return LaunchEngine(name, version or predicted or options.version, options, launch_options.launch(name), image)
 
 
 def usual_engine(engines: str) -> str | None:

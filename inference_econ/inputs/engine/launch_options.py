@@ -13,6 +13,7 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
 from inference_econ.inputs._spec import Bytes, Count, Dtype, Field, SourcedSpec, Spec
 from inference_econ.inputs.dtype import family
+from inference_econ.inputs.engine_specs import version_order
 from inference_econ.inputs.kept import from_file
 from inference_econ.inputs.units import integer
 
@@ -32,11 +33,18 @@ class ServingEngine(NamedTuple):
     """Catalog name of the engine: ``vllm``."""
     facts: EngineVersion
     """Facts of the engine at this version."""
+    asked: str = ""
+    """Version that the query gives; empty if it gives none."""
+
+    @property
+    def version(self) -> str:
+        """Version that the query gives, for example ``0.25.1``. By default, the version of the facts."""
+        return self.asked or self.facts.version
 
     @property
     def label(self) -> str:
         """Display name: ``vllm 0.33.0``."""
-        return f"{self.name} {self.facts.version}"
+        return f"{self.name} {self.version}"
 
 
 def engines_for(
@@ -84,7 +92,7 @@ def engines_for(
     if missing is not None:
         others = ", ".join(engine.label for engine in able) or "none"
         raise InputError(
-            f"--engine {wanted}: {missing}; engines that have {model.name} on {hardware.name} so: {others}",
+            f"--engine {wanted}: {missing}; engines that serve {model.name} on {hardware.name}: {others}",
             option="engine",
         )
     return (chosen,)
@@ -192,7 +200,7 @@ def named(wanted: str) -> ServingEngine:
         raise InputError(
             f"--engine {wanted}: there is no engine {name!r}; known: {', '.join(names)}{hint}", option="engine"
         )
-    return ServingEngine(name, catalog.engine(name).at(version or None))
+    return ServingEngine(name, catalog.engine(name).at(version or None), version)
 
 
 Scalar = bool | int | float | str
@@ -387,6 +395,21 @@ def options(engine: str, version: str | None = None) -> EngineOptions:
         )
     path = catalog.folder("engines") / "options" / f"{engine}_{version or recorded_versions[-1]}.yaml"
     return from_file(EngineOptions, path)
+
+
+def options_at(engine: str, version: str | None) -> EngineOptions:
+    """Options of an engine at the newest recorded version up to a version; at the newest of all for None.
+
+    The oldest recorded options are returned for an older version.
+
+    Raises
+    ------
+    InputError
+        If no options of the engine are recorded.
+    """
+    known = versions(engine)
+    older = [entry for entry in known if version is None or version_order(entry) <= version_order(version)]
+    return options(engine, (older or known[:1] or [None])[-1])
 
 
 @cache

@@ -241,7 +241,7 @@ def practices(
 
 def practices_in(engine: str, model: ModelSpec, hardware: HardwareSpec, precision: Precision) -> tuple[Practice, ...]:
     """Recipes for given weight formats; see :func:`practices`. The cache format of ``precision`` is ignored."""
-    name, facts = launch_options.named(engine)
+    name, facts, _ = launch_options.named(engine)
     narrowest = min(precision.of_weights, key=lambda dtype: BYTES_PER_ELEMENT[dtype])
     kernels = facts.kernels_on(hardware.generation)
     recipes = [
