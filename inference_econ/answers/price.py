@@ -357,7 +357,7 @@ def price(
     kept = "" if not promised.given else " at this speed" if usual else " within the SLOs"
     some = "" if replicas is None else f" of {replicas:g} instances"
     rule = (
-        f"the lowest cost per token{kept}, at {100 * filled:g}% of capacity"
+        f"the lowest cost per token{kept}, at a load of at most {100 * filled:g}% of capacity"
         if requests_per_second is None
         else f"the cheapest fleet{some} that serves this rate{kept}"
     )
