@@ -404,8 +404,8 @@ def engine(
     image : str, optional
         Container image to start.
     predicted : str, optional
-        Version that the deployment was predicted for; by default, the newest known version. If its options are not
-        recorded, those of the newest recorded version before it are used.
+        Version that the deployment was predicted for; by default, the newest known version. If the options of
+        this version are not recorded, the options of the newest recorded version before it are used.
 
     Raises
     ------
