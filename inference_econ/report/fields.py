@@ -204,7 +204,7 @@ def view(
     heads = tuple(
         field(name, kind).head(which) if name in glossary() else f"{name}{dot}{which}" for name, dot, which in names
     )
-    return Table(title, tuple(head for head, _ in made), rows, tuple(notes), tuple(why), heads)
+    return Table(title, tuple(head for head, _ in made), rows, tuple(dict.fromkeys(notes)), tuple(why), heads)
 
 
 def details(records: Sequence[Record], names: Iterable[str]) -> dict[str, list[float | str]]:

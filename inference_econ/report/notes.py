@@ -236,7 +236,7 @@ _NOTICED = 0.01
 
 def doubts(setups: Sequence[Setup], subjects: Iterable[Instances]) -> list[str]:
     """Warnings below a table, on doubtful numbers, left-out engines, and queries that no engine supports."""
-    return [*warnings(subjects), *cannot_start(setups)]
+    return [*no_engine(setups), *warnings(subjects), *left_out(setups)]
 
 
 def grounds(
@@ -301,7 +301,7 @@ def generation_remarks(setups: Iterable[Setup]) -> list[str]:
 
 
 def unused_drafts(subjects: Iterable[Instances]) -> list[str]:
-    """Sentences on models without a recipe for speculation on a GPU.
+    """Sentences on GPUs without an engine, and on models without a recipe for speculation on a GPU.
 
     The model has multi-token-prediction layers, or other GPUs in the result have a recipe with speculation.
     """
@@ -313,7 +313,7 @@ def unused_drafts(subjects: Iterable[Instances]) -> list[str]:
             speculating.setdefault(instances.setup.model.name, {})[instances.setup.hardware.name] = None
     uncovered: dict[str, dict[str, None]] = {}
     without: dict[str, dict[str, None]] = {}
-    for setup in (instances.setup for instances in shown if not instances.speculates):
+    for setup in (instances.setup for instances in shown if instances.setup.engines and not instances.speculates):
         model, hardware, precision = setup.model, setup.hardware, setup.precision
         by_engine = {name: practices_in(name, model, hardware, precision) for name in sorted(engines)}
         own = [practice for engine in setup.engines for practice in by_engine[engine.name]]
@@ -323,6 +323,7 @@ def unused_drafts(subjects: Iterable[Instances]) -> list[str]:
         elif not proposing and model.name in speculating and hardware.name not in speculating[model.name]:
             without.setdefault(model.name, {})[hardware.name] = None
     return [
+        *no_engine([instances.setup for instances in shown]),
         *(
             f"No recipe covers {name} on {enumerated(chips)}. Add --mtp to use its multi-token prediction."
             for name, chips in uncovered.items()
@@ -368,14 +369,18 @@ def startable_notes(setups: Iterable[Setup]) -> list[str]:
     return list(dict.fromkeys(notes))
 
 
-def cannot_start(setups: Sequence[Setup]) -> list[str]:
-    """Sentences on left-out engines and serving modes, and on GPUs for which no engine supports the query."""
-    left_out = dict.fromkeys(reason for setup in setups for reason in setup.left_out)
+def no_engine(setups: Sequence[Setup]) -> list[str]:
+    """Sentence on the GPUs for which no engine supports the query; empty if engines support it on all GPUs."""
     chips = dict.fromkeys(setup.hardware.name for setup in setups if lacks_engine(setup))
-    nobody = (
-        [f"All layouts are listed, because no known engine supports this query on {', '.join(chips)}."] if chips else []
-    )
-    return [*(f"Left out: {reason}." for reason in left_out), *nobody]
+    if not chips:
+        return []
+    return [f"All layouts are listed, because no known engine supports this query on {', '.join(chips)}."]
+
+
+def left_out(setups: Sequence[Setup]) -> list[str]:
+    """Sentences on left-out engines and serving modes."""
+    reasons = dict.fromkeys(reason for setup in setups for reason in setup.left_out)
+    return [f"Left out: {reason}." for reason in reasons]
 
 
 def saving_note(saving: Saving | None) -> list[str]:

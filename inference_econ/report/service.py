@@ -238,8 +238,8 @@ def with_recipes(table: Table, practices: Sequence[str]) -> Table:
 
 
 def with_notes(table: Table, notes: Sequence[str], why: Sequence[str] = ()) -> Table:
-    """Add notes before the notes of a table, and lines before the basis of its numbers."""
-    return replace(table, notes=(*notes, *table.notes), why=(*why, *table.why))
+    """Add notes before the notes of a table, and lines before the basis of its numbers. A note appears once."""
+    return replace(table, notes=tuple(dict.fromkeys((*notes, *table.notes))), why=(*why, *table.why))
 
 
 #: API providers hardly ever offer a longer p90 TTFT than this [s].

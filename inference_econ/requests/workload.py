@@ -97,6 +97,8 @@ def _recorded(request: Request, *, fitted: bool) -> Requests | None:
         if name == "workloads":
             # Combine several workloads into one. Each has input tokens, output tokens and a share.
             isl, osl, shares = zip(*request.workloads, strict=True)
+            if len({*zip(isl, osl, strict=True)}) == 1:
+                return inputs.Requests.build({"isl": isl[0], "osl": osl[0]}, origin="--workloads")
             lengths = inputs.Lengths.build({"isl": isl, "osl": osl, "shares": shares}, origin="--workloads")
             return inputs.Requests.of_table(lengths, traffic="a mixture of workloads")
         from inference_econ.answers.traffic import trace

@@ -347,7 +347,8 @@ def test_parts_add_up_to_the_time_per_token(assumptions: str | None) -> None:
     parts = token_parts(front)
     # The TPOT of a decode instance with spare capacity lies between those of two batches.
     np.testing.assert_allclose(np.sum(list(parts.values()), axis=0), front.tpot_seconds, rtol=1e-3)
-    assert all((part >= 0.0).all() for part in parts.values())
+    # Factors of measured runs may be below 1.
+    assert all((part >= 0.0).all() for name, part in parts.items() if name != "measured")
 
 
 def test_with_one_request_in_flight_there_are_no_prompts_of_others() -> None:

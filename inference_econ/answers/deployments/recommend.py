@@ -144,7 +144,7 @@ def cheapest(
         choice = _fewest(service, requests_per_second, promised, limit, arrival_scv)
         if choice is not None and key in kept and ranked_by(choice) >= ranked_by(kept[key]):
             continue
-        if play and choice is not None and needs_simulation(choice.service, choice.load):
+        if play and choice is not None and _is_doubtful(choice, requests_per_second, arrival_scv):
             played += 1
             last = played > _MOST_PLAYED
             choice = None if last else _simulated(choice, requests_per_second, promised, limit, arrival_scv)
@@ -202,12 +202,35 @@ def _fewest(service: Service, rate: float, targets: Targets, limit: float, arriv
     return Deployment(service, replicas, shared(replicas), bill(replicas), broken)
 
 
+def _with_fewest(
+    service: Service, rate: float, targets: Targets, arrival_scv: float, *, play: bool
+) -> Deployment | None:
+    """Deployment with the fewest replicas that meet the SLOs; None if no number of replicas meets them."""
+    choice = _fewest(service, rate, targets, math.inf, arrival_scv)
+    if choice is not None and play and _is_doubtful(choice, rate, arrival_scv):
+        choice = _simulated(choice, rate, targets, math.inf, arrival_scv)
+    return choice
+
+
 def _keeps_at_rate(rate: float, arrival_scv: float, play: bool, service: Service, targets: Targets) -> bool:
     """True if a deployment of the service meets the SLOs with any number of instances."""
-    choice = _fewest(service, rate, targets, math.inf, arrival_scv)
-    if choice is not None and play and needs_simulation(service, choice.load):
-        choice = _simulated(choice, rate, targets, math.inf, arrival_scv)
-    return choice is not None
+    return _with_fewest(service, rate, targets, arrival_scv, play=play) is not None
+
+
+def _is_doubtful(choice: Deployment, rate: float, arrival_scv: float) -> bool:
+    """True if a simulation may change the number of instances: at this number, or at the next smaller one it tries."""
+    service, fewer = choice.service, choice.replicas - _grain(choice.replicas)
+    if needs_simulation(service, choice.load):
+        return True
+    if fewer * service.most_requests_per_second < rate:
+        return False
+    calm = as_poisson(service.requests, arrival_scv).among(fewer)
+    return needs_simulation(service, loaded(service, rate / fewer, arrivals=calm))
+
+
+def _grain(replicas: int) -> int:
+    """Difference between two numbers of instances that simulations try [1]."""
+    return -(-replicas // _FINEST)
 
 
 def _simulated(
@@ -215,13 +238,13 @@ def _simulated(
 ) -> Deployment | None:
     """Deployment with the fewest instances that meet the SLOs in a simulation; None if it costs more than the limit.
 
-    For bursty arrivals, the analytical model may overestimate the number of instances, so smaller numbers are tried
-    too. The relative resolution of the number is 1 / :data:`_FINEST`.
+    The analytical model may overestimate the number of instances, so smaller numbers are tried too. The relative
+    resolution of the number is 1 / :data:`_FINEST`.
     """
     service, closed_fewest = choice.service, choice.replicas
     arrivals = arrivals_of(service.requests, arrival_scv)
-    play, grain = simulate_where_needed(service, arrivals), -(-closed_fewest // _FINEST)
-    below = max(1, math.ceil(rate / service.most_requests_per_second)) if arrivals.scv > 1.0 else closed_fewest
+    play, grain = simulate_where_needed(service, arrivals), _grain(closed_fewest)
+    below = max(1, math.ceil(rate / service.most_requests_per_second))
     closed_form = (closed_fewest - below) // grain
     tried = range(closed_fewest - closed_form * grain, _MOST_MORE * (closed_fewest + 1) + 1, grain)
 
@@ -354,7 +377,7 @@ _NO_MARGIN = Margin()
 #: Number of deployments that are compared if a margin is set [1].
 _COMPARED = 20
 #: Maximum number of iterations that find the request rate of users, and relative tolerance of this rate [1].
-_ROUNDS, _SAME_RATE = 6, 0.01
+_ROUNDS, _SAME_RATE = 12, 0.01
 #: E2E latency that stands for an unbounded queue [s].
 _ENDLESS = 1e6
 
@@ -602,37 +625,74 @@ def recommend_for_users(
 ) -> Recommendation:
     """Find the cheapest deployments for a number of users; see :func:`recommend` for the other parameters.
 
-    The request rate follows from the number of users and the mean E2E latency of the cheapest deployment. All
-    deployments are compared at this request rate.
+    Each deployment has the request rate that the users send at its own mean E2E latency.
 
     Raises
     ------
     InputError, NothingFitsError
         See :func:`recommend`.
-    """
-    scv, candidates = options.get("arrival_scv", 1.0), as_candidates(offers)
 
-    def at_rate_of_users(promised: Targets) -> Recommendation:
-        """Cheapest deployments within given SLOs, at the request rate of the users."""
+    Notes
+    -----
+    All deployments are first compared at the rate of one deployment. The cheapest of them are then sized for the users:
+    the analytical model finds their rates and their order, and the listed deployments are simulated where necessary.
+    """
+    candidates, most = as_candidates(offers), options.pop("most", 5)
+    scv, play, margin = options.get("arrival_scv", 1.0), options.get("play", True), options.get("margin", _NO_MARGIN)
+
+    def sized(choice: Deployment, rate: float, promised: Targets, *, play: bool) -> Deployment | None:
+        """Deployment with the fewest instances that meet the SLOs at a rate, in the layouts of another deployment."""
+        if choice.fleet is None:
+            own = promised.predicted(choice.service)
+            return _with_fewest(choice.service, rate, own, scv, play=play)
+        fleet = smallest(choice.fleet.pools, rate, DisaggregationTerms(promised, scv))
+        return None if fleet is None else Deployment.of_pools(fleet)
+
+    def for_users(choice: Deployment, rate: float, promised: Targets, *, play: bool) -> Deployment | None:
+        """Size a deployment for the rate of its users, from a low rate upward; None if nothing meets the SLOs."""
+        for _ in range(_ROUNDS):
+            found = sized(choice, rate * (1.0 + margin.headroom), promised, play=play)
+            if found is None:
+                return None
+            before, rate = rate, _rate_of_users(users, found, promised, scv)
+            if rate <= before * (1.0 + _SAME_RATE):
+                break
+        return with_margin(found, min(rate, before), margin, promised, arrival_scv=scv, play=play)
+
+    def lowest_rate(choice: Deployment, promised: Targets) -> float:
+        """Request rate of the users at the longest E2E latency within the SLOs [1/s]."""
+        wait = min(promised.ttft_seconds, choice.load.ttft_seconds["mean"])
+        slowest = min(wait + choice.service.requests.osl.mean * promised.tpot_seconds, promised.e2e_seconds)
+        return users.requests_per_second(slowest) if slowest < math.inf else choice.requests_per_second
+
+    def at_rates_of_users(promised: Targets) -> Recommendation:
+        """Cheapest deployments within given SLOs, at the request rates of the users."""
         first = recommend(candidates, None, promised, most=1, play=False, arrival_scv=scv)[0]
         rate = users.requests_per_second(first.load.e2e_seconds["mean"])
-        for _ in range(_ROUNDS):
-            found = recommend(candidates, rate, promised, **options)
-            before, rate = rate, _rate_of_users(users, found[0], promised, scv)
-            if abs(rate / before - 1.0) < _SAME_RATE:
-                break
-        return found
+        found = recommend(candidates, rate, promised, **{**options, "most": _COMPARED, "play": False})
 
-    found, _, usual = with_default_slo(candidates, targets, at_rate_of_users)
+        def ranked(choices: Iterable[Deployment | None]) -> list[Deployment]:
+            kept = (choice for choice in choices if choice is not None)
+            return some_of_each_chip(sorted(kept, key=partial(_rank, promised)), most)
+
+        own = ranked(for_users(choice, lowest_rate(choice, promised), promised, play=False) for choice in found)
+        if play:
+            own = ranked(for_users(choice, choice.requests_per_second, promised, play=True) for choice in own)
+        return replace(found, choices=tuple(own))
+
+    found, _, usual = with_default_slo(candidates, targets, at_rates_of_users)
     return replace(found, users=users, usual=usual)
 
 
 def _rate_of_users(users: Users, deployment: Deployment, targets: Targets, arrival_scv: float) -> float:
-    """Request rate of users on a deployment [1/s]: users / (E2E latency + think time), at most the capacity."""
+    """Request rate of users on a deployment [1/s]: users / (E2E latency + think time), at most the capacity.
+
+    The E2E latency is that of the analytical model.
+    """
 
     def excess(rate: float) -> float:
         """Logarithm of a trial rate divided by the rate that the users generate at the latency under this rate."""
-        loaded = at_rate(deployment, rate, targets=targets, arrival_scv=arrival_scv).load
+        loaded = at_rate(deployment, rate, targets=targets, arrival_scv=arrival_scv, play=False).load
         e2e_seconds = min(loaded.e2e_seconds["mean"], _ENDLESS)
         return math.log(rate / users.requests_per_second(e2e_seconds))
 
@@ -663,7 +723,8 @@ def natural_rate(candidates: Sequence[Candidate], targets: Targets, filled: floa
 def _naturally_filled(candidate: Candidate, targets: Targets, filled: float) -> tuple[float, float]:
     """Planned request rate of the layout with the cheapest requests [1/s], and this rate per dollar [1/s per USD/h].
 
-    Both values are 0 if no layout meets the SLOs. For disaggregated layouts, the SLOs are applied to mean latencies.
+    Both values are 0 if no layout meets the SLOs. For disaggregated layouts, the SLOs are applied to mean latencies,
+    and the load of prefill instances is at most :data:`inference_econ.answers.slo.FILLED`.
     """
     layouts, handicap = candidate.services, 1.0
     if candidate.pools is None:
@@ -672,7 +733,9 @@ def _naturally_filled(candidate: Candidate, targets: Targets, filled: float) -> 
         kept, seen, handicap = np.isfinite(candidate.kept_dollars(targets)), candidate.metrics, 1.0 + SIMPLER
         if not kept.any():
             return 0.0, 0.0
-        rates, chips = filled * seen.requests_per_second[kept], candidate.paid_chips[kept]
+        # Prefill instances of a frontier have the load FILLED.
+        rates = min(filled / FILLED, 1.0) * seen.requests_per_second[kept]
+        chips = candidate.paid_chips[kept]
     per_dollar = rates / layouts.setup.dollars_per_hour_in_bulk(chips) / handicap
     index = int(np.argmax(per_dollar))
     rate = float(rates[index])
@@ -811,7 +874,7 @@ def recommend_record(choices: Sequence[Deployment], targets: Targets) -> dict[st
 
 #: Number of bisections between a rate that meets the SLOs and one that misses them [1].
 _HALVINGS = 20
-#: Number of equally spaced rates, up to the analytical rate, among which simulations search [1].
+#: Number of equally spaced rates up to the analytical rate; simulations search among these and larger rates [1].
 _STEPS = 128
 #: Factor on the largest rate; the constraint that this slightly larger rate violates is reported [1].
 _MORE = 1.02
@@ -896,8 +959,8 @@ def most_traffic(
     descending order of this bound. A layout is dropped if it misses the SLOs at the largest rate found so far for its
     instance size.
 
-    The analytical rate is an upper bound on the simulated rate. A deployment is simulated only if its analytical rate
-    is high enough for the result, or if its rate limits the search for disaggregated deployments.
+    A deployment is simulated only if its analytical rate is high enough for the result, or if its rate limits the
+    search for disaggregated deployments.
     """
     candidates = as_candidates(offers)
     arrival_scv = arrivals_of(candidates[0].services.requests, arrival_scv).scv
@@ -963,7 +1026,7 @@ def _together(
 ) -> list[Deployment]:
     """Find aggregated deployments with the largest rates; at most one per item of ``offers`` and instance size.
 
-    Only the rate of the first deployment is simulated; all other rates are upper bounds.
+    Only the rate of the first deployment is simulated; all other rates are analytical.
     """
     within, replicas = instances_within(offers, means)
     bounds = sorted(
@@ -1029,15 +1092,14 @@ def _rank_by_rate(choice: Deployment) -> tuple[bool, float, float]:
 
 
 def _played(choice: Deployment, targets: Targets, arrival_scv: float) -> Deployment | None:
-    """Find the largest rate, up to the analytical rate, at which a simulated deployment meets the SLOs.
+    """Find the largest rate at which a deployment meets the SLOs, and simulate it where necessary.
 
     The result is None if even a small fraction of the analytical rate misses the SLOs.
     """
-    if not needs_simulation(choice.service, choice.load):
-        return choice
     service, step = choice.service, choice.load.requests_per_second / _STEPS
     play = simulate_where_needed(service, arrivals_of(service.requests, arrival_scv))
     promised = targets.predicted(service)
+    most = max(_STEPS, int(service.most_requests_per_second / step))
 
     @cache
     def load(number: int) -> Loaded:
@@ -1046,17 +1108,22 @@ def _played(choice: Deployment, targets: Targets, arrival_scv: float) -> Deploym
     def broken(number: int) -> str | None:
         return promised.first_violated(load(number))
 
-    if broken(_STEPS) is None:
-        return replace(choice, load=load(_STEPS))
-    # The search starts where the analytical model, scaled to the simulation, misses the SLOs.
-    scaled, calm = promised.like(choice.load, load(_STEPS)), choice.load.arrivals
+    @cache
+    def closed(number: int) -> Loaded:
+        return loaded(service, number * step, arrivals=choice.load.arrivals)
+
+    # The search starts where the analytical model, scaled to the simulation, misses the SLOs. It may miss them a little
+    # earlier than the simulation does, so the scale is that of the first simulated rate from the analytical rate on.
+    beyond = range(_STEPS, most + 1)
+    first = beyond[bisect_left(beyond[:-1], True, key=lambda number: needs_simulation(service, closed(number)))]
+    scaled = promised.like(closed(first), load(first))
 
     def likely(number: int) -> bool:
-        return scaled.first_violated(loaded(service, number * step, arrivals=calm)) is not None
+        return scaled.first_violated(closed(number)) is not None
 
-    guess = bisect_left(range(1, _STEPS), True, key=likely)
-    place = capacity.fewest_near(lambda place: broken(place + 1) is not None, min(guess, _STEPS - 2), _STEPS - 1)
-    kept = _STEPS - 1 if place is None else place
+    guess = bisect_left(range(1, most), True, key=likely)
+    place = capacity.fewest_near(lambda place: broken(place + 1) is not None, guess, most)
+    kept = most if place is None else place
     return None if not kept else replace(choice, load=load(kept), binding=broken(kept + 1) or "capacity")
 
 

@@ -44,6 +44,7 @@ from inference_econ.inputs import (
     Requests,
     Traffic,
     engines_for,
+    lacks,
     practices_in,
     published_groups,
 )
@@ -536,8 +537,12 @@ def _arranged(
         else:
             # Engine, KV-cache format and speculation method are the same as for the prefill instances.
             decode, run = pooling.decode, practised.setup
-            if has_recipes(run) and run.engines:
-                decode = with_cache(for_engine(decode, run.engines[0]), run.precision.kv)
+            if run.engines:
+                missing = lacks(run.engines[0], run.model, decode.hardware, run.precision)
+                if missing is not None:
+                    raise InputError(missing)
+                if has_recipes(run):
+                    decode = with_cache(for_engine(decode, run.engines[0]), run.precision.kv)
             writing = _usual(practised._replace(setup=decode), requests, space, apart=True)
         most = space.largest or math.inf
         every = pools(
@@ -576,18 +581,19 @@ def _usual(practised: RecipeSetup, requests: Requests, space: Space, *, apart: b
     """Layouts of instances in common use.
 
     A common instance has at most the GPUs of one machine, of the fewest machines that hold the model and caches, or of
-    an instance in a recipe. All layouts are returned if the query fixes a size or a parallelism degree, or if no engine
+    an instance in a recipe. All sizes are returned if the query fixes a size or a parallelism degree, or if no engine
     is needed. With speculation, a layout has attention DP only if the recipe has it, because recipes use different
-    draft lengths with and without attention DP.
+    draft lengths with and without attention DP. This does not apply if the query sets the attention-DP degree.
     """
     setup, speculation, _ = practised
     setup = setup.for_role(apart=True) if apart else setup
     most, with_groups = _chosen(practised, space, apart=apart)
-    if most is None:
-        return offer(setup, requests, space, speculation)
     try:
-        layouts = offer(setup, requests, replace(space, max_accelerators=most), speculation)
+        usual = space if most is None else replace(space, max_accelerators=most)
+        layouts = offer(setup, requests, usual, speculation)
     except NothingFitsError:
+        if most is None:
+            raise
         layouts = offer(setup, requests, space, speculation)
         layouts = layouts.take(np.flatnonzero(layouts.plans.accelerators <= layouts.plans.accelerators.min()))
     if with_groups is None:
@@ -603,14 +609,17 @@ def _chosen(practised: RecipeSetup, space: Space, *, apart: bool) -> tuple[int |
     A value is None if neither the query nor a recipe determines it. Recipe instances that span several link domains are
     ignored, because few such instances were measured.
     """
-    setup, _, practice = practised
-    if space.max_accelerators is not None or space.pins.given() or not setup.engines:
+    setup, speculation, practice = practised
+    if not setup.engines:
         return None, None
-    named = _named(practice, apart=apart)
-    inside = [chips for tp, dp, pp in named if (chips := tp * dp * pp) <= setup.hardware.link_domain]
-    most = 1 if setup.hardware.desk else max(MACHINE, node(setup.hardware), _with_caches(setup), *inside)
+    pins, named = space.pins, _named(practice, apart=apart)
+    most = None
+    if space.max_accelerators is None and not pins.given():
+        inside = [chips for tp, dp, pp in named if (chips := tp * dp * pp) <= setup.hardware.link_domain]
+        most = 1 if setup.hardware.desk else max(MACHINE, node(setup.hardware), _with_caches(setup), *inside)
     grouped = {dp > 1 for _, dp, _ in named}
-    if practice is None or practice.proposer is None or len(grouped) != 1:
+    sets_groups = pins.dp is not None or "dp" in pins.opened
+    if sets_groups or speculation is None or practice is None or practice.proposer is None or len(grouped) != 1:
         return most, None
     return most, grouped.pop()
 

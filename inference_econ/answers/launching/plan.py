@@ -466,6 +466,10 @@ def _check_named(option: str, name: str | None, needed: str) -> None:
 def weights(service: Service, named: str | None, draft: str | None = None) -> Weights:
     """Weights to serve: the named weights, else a checkpoint in the model's file, if possible in the requested format.
 
+    The format of NVIDIA's quantized checkpoints (ModelOpt) is not among ``supported_quantization`` of vLLM
+    (``platforms/rocm.py``) and SGLang (``configs/model_config.py``) on AMD GPUs. There, engines convert the published
+    weights while they load.
+
     Raises
     ------
     InputError
@@ -479,6 +483,8 @@ def weights(service: Service, named: str | None, draft: str | None = None) -> We
     as_published = precision.of_weights == Precision.of(model).of_weights
     uniform = len({precision.weights, precision.attention, precision.experts}) == 1
     checkpoint = model.checkpoint(precision.weights) if uniform and not as_published else None
+    if checkpoint is not None and checkpoint.startswith("nvidia/") and service.setup.hardware.vendor == "AMD":
+        checkpoint = None
     published = model.checkpoint()
     if checkpoint is None and published is None:
         raise InputError(

@@ -32,10 +32,10 @@ from inference_econ.report.equations import equations_of
 from inference_econ.report.fields import view
 from inference_econ.report.headings import basis_label, heading, step_heading
 from inference_econ.report.notes import (
-    cannot_start,
     doubts,
     extrapolations,
     interval_note,
+    no_engine,
     setup_warnings,
     startable_notes,
     unit_notes,
@@ -363,7 +363,7 @@ def _intensity_notes(answer: Intensity) -> Iterator[str]:
             f"Each expert gets 1 of {answer.sparsity:.3g} tokens on average. To become compute-bound, experts need "
             f"{answer.sparsity:.3g}x the batch of dense weights."
         )
-    yield from cannot_start([answer.setup])
+    yield from no_engine([answer.setup])
     yield from setup_warnings(answer.setup)
 
 

@@ -98,8 +98,9 @@ def recommend_table(choices: Sequence[Deployment], targets: Targets, users: reco
     kept = [choice.chances(targets) for choice in choices]
     best, setups = choices[0], [setup for choice in choices for setup in choice.setups]
     partly = ("accelerators_rented",) if any(choice.rented != choice.accelerators for choice in choices) else ()
+    rates = () if users is None else ("request_rate",)
     columns = (
-        *several_chips(choices), "accelerators", *partly, "replicas", "layout", "dollars_per_hour",
+        *several_chips(choices), "accelerators", *partly, "replicas", "layout", *rates, "dollars_per_hour",
         "dollars_per_million_output_tokens", *service.power_columns(setups), "concurrency_per_replica", "utilization",
         ttft, tpot, e2e, *service.chances_column(targets, kept), evidence_column(choices), "limiting_constraint",
     )  # fmt: skip
@@ -214,8 +215,8 @@ def instances_label(choice: Deployment) -> str:
 
 
 def recommend_title(choices: Sequence[Deployment], targets: Targets, users: recommend.Users | None) -> str:
-    """Heading in one line: users that determine the request rate, model, GPUs, request rate and SLOs."""
-    services, rate = [choice.service for choice in choices], choices[0].requests_per_second
+    """Heading in one line: users or request rate, model, GPUs and SLOs. Users send requests at the rate of each row."""
+    services, rate = [choice.service for choice in choices], None if users else choices[0].requests_per_second
     setups = [setup for choice in choices for setup in choice.setups]
     counted = "Cheapest deployments"
     if users is not None:
