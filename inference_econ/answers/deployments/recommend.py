@@ -687,7 +687,7 @@ def recommend_for_users(
 def _rate_of_users(users: Users, deployment: Deployment, targets: Targets, arrival_scv: float) -> float:
     """Request rate of users on a deployment [1/s]: users / (E2E latency + think time), at most the capacity.
 
-    The E2E latency is that of the analytical model.
+    The analytical model predicts the E2E latency.
     """
 
     def excess(rate: float) -> float:
