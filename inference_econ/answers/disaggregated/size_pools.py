@@ -238,9 +238,9 @@ class _Search:
 
 #: Number of bisections in the search for a request rate [1].
 _HALVINGS = 24
-#: Factor by which the rate is reduced if prefill and decode waits together miss the SLO, and maximum number of
-#: reductions [1].
-_LESS, _ATTEMPTS = 0.98, 60
+#: Factor by which the rate is reduced if prefill and decode waits together miss the SLO, maximum number of reductions,
+#: and number of bisections after the last reduction [1].
+_LESS, _ATTEMPTS, _FINER = 0.98, 60, 3
 #: Search time per possible prefill instance [s]; 1 to 5 ms were measured.
 _BUDGET_SECONDS = 5e-3
 
@@ -404,15 +404,19 @@ class _Budget:
 
     def _kept(self, layouts: tuple[int, int], instances: tuple[int, int], rate: float) -> load.PooledFleet | None:
         """Deployment at the rate, or at a lower rate if the rate misses the SLOs; None if all tried rates miss them."""
-        for _ in range(_ATTEMPTS):
-            terms = self.terms
-            fleet = load.pools_under_load(
-                self.pools, layouts, instances, rate, arrival_scv=terms.arrival_scv, targets=terms.targets
-            )
-            if terms.targets.first_violated(fleet.load) is None:
-                return fleet
-            rate *= _LESS
-        return None
+        scv, targets = self.terms.arrival_scv, self.terms.targets
+
+        @cache
+        def fleet(rate: float) -> load.PooledFleet:
+            return load.pools_under_load(self.pools, layouts, instances, rate, arrival_scv=scv, targets=targets)
+
+        def is_met(rate: float) -> bool:
+            return targets.first_violated(fleet(rate).load) is None
+
+        met = next((lower for attempt in range(_ATTEMPTS) if is_met(lower := rate * _LESS**attempt)), None)
+        if met is None:
+            return None
+        return fleet(capacity.most(is_met, met, min(met / _LESS, rate), _FINER)[0])
 
     def _answers(self, writer: int, receiving: float) -> float:
         """Largest request rate of a decode instance within the TPOT SLO and its maximum load [1/s]; may be 0."""
