@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import inference_econ as ie
 from inference_econ.answers.simplest import SIMPLER
-from inference_econ.errors import NothingFitsError
+from inference_econ.errors import InputError, NothingFitsError
 
 MODELS = ("llama_3_8b", "llama_3_70b", "qwen3_32b", "gpt_oss_120b", "deepseek_v3", "qwen3_235b_a22b", "mixtral_8x7b",
           "gemma_3_27b")  # fmt: skip
@@ -71,6 +71,7 @@ def pairs(model: str, hardware: str) -> Iterator[Pair]:
     few: dict[str, Any] = {"request_rate": 5.0, "ttft": "2 s", "tpot": "60 ms"}
     first, priced = ie.recommend(model, hardware, **few)[0], ie.price(model, hardware, **few)
     yield Pair("recommend and price, $ per hour", first.dollars_per_hour, priced.dollars_per_hour, 1e-9, 1e-9)
+    yield from _restricted(model, hardware, few)
     first, priced = ie.recommend(model, hardware, request_rate=5.0)[0], ie.price(model, hardware, request_rate=5.0)
     default = first.dollars_per_hour, priced.dollars_per_hour
     yield Pair("recommend and price without an SLO, $ per hour", *default, 1e-9, 1e-9)
@@ -80,6 +81,24 @@ def pairs(model: str, hardware: str) -> Iterator[Pair]:
     beside = float(seen.anywhere.frontier.dollars_at(middle))
     # The measured concurrency is tried too.
     yield Pair("frontier and assess, $ at a speed", cost, beside, TOLERANCE, 1e-9)
+
+
+def _restricted(model: str, hardware: str, few: Mapping[str, Any]) -> Iterator[Pair]:
+    """A restriction lowers no cost, and as many GPUs as a rate needs serve at least this rate (to 1%)."""
+    found = ie.recommend(model, hardware, **few)
+    least = min(choice.dollars_per_hour for choice in found)
+    limits: list[dict[str, Any]] = [{"aggregated": True}, {"max_instance_gpus": 8}, {"ep": 1}]
+    limits += [{"instance_gpus": size} for size in (1, 2, 4, 8)]
+    limits += [{"engine": engine.name} for setup in found.setups for engine in setup.engines]
+    for limit in limits:
+        try:
+            paid = ie.recommend(model, hardware, **few, **limit)[0].dollars_per_hour
+        except (InputError, NothingFitsError):
+            continue
+        yield Pair(f"recommend without and with {limit}, $ per hour", least, paid, SIMPLER, math.inf)
+    slos = {name: value for name, value in few.items() if name != "request_rate"}
+    most = ie.recommend(model, hardware, gpus=found[0].rented, **slos)[0].requests_per_second
+    yield Pair("request rate, and largest rate of as many GPUs", few["request_rate"], most, 0.01, math.inf)
 
 
 def disagreements(setups: Sequence[tuple[str, str]], tell: Callable[[str], object]) -> int:

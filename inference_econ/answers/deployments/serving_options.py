@@ -581,8 +581,8 @@ def _usual(practised: RecipeSetup, requests: Requests, space: Space, *, apart: b
     """Layouts of instances in common use.
 
     A common instance has at most the GPUs of one machine, of the fewest machines that hold the model and caches, or of
-    an instance in a recipe. All sizes are returned if the query fixes a size or a parallelism degree, or if no engine
-    is needed. With speculation, a layout has attention DP only if the recipe has it, because recipes use different
+    an instance in a recipe. All sizes are returned if the query fixes the size, or TP, DP or PP, or if no engine is
+    needed. With speculation, a layout has attention DP only if the recipe has it, because recipes use different
     draft lengths with and without attention DP. This does not apply if the query sets the attention-DP degree.
     """
     setup, speculation, _ = practised
@@ -614,7 +614,7 @@ def _chosen(practised: RecipeSetup, space: Space, *, apart: bool) -> tuple[int |
         return None, None
     pins, named = space.pins, _named(practice, apart=apart)
     most = None
-    if space.max_accelerators is None and not pins.given():
+    if space.max_accelerators is None and not pins.given().keys() & {"tp", "dp", "pp", "accelerators"}:
         inside = [chips for tp, dp, pp in named if (chips := tp * dp * pp) <= setup.hardware.link_domain]
         most = 1 if setup.hardware.desk else max(MACHINE, node(setup.hardware), _with_caches(setup), *inside)
     grouped = {dp > 1 for _, dp, _ in named}
