@@ -28,8 +28,9 @@ from inference_econ.serving.simulation.arrivals import Counts
 Way = Literal["generation", "synchronous", "one_step_off", "asynchronous"]
 #: Maximum number of simulated layouts per chip [1].
 _PLAYED = 3
-#: Numbers of simulated and of measured batches if unfinished trajectories continue in the next batch [1].
-_BATCHES, _MEASURED = 8, 4
+#: Minimum number of simulated batches if unfinished trajectories continue in the next batch, and number for each batch
+#: that a trajectory takes [1]. The second half is measured.
+_BATCHES, _PER_TRAJECTORY = 8, 4
 #: Number of simulated batches of a stream [1]. The first and the last are not measured.
 _STREAMED = 4
 #: Number of equal time intervals of a batch for :class:`BatchCurve` [1].
@@ -80,6 +81,11 @@ class Batch:
     def trajectories(self) -> int:
         """Trajectories per batch [1]."""
         return self.prompts * self.samples
+
+    @property
+    def simulated(self) -> int:
+        """Number of simulated batches [1]. A trajectory takes about 1 / ``finished`` batches."""
+        return 1 if self.finished == 1.0 else max(_BATCHES, math.ceil(_PER_TRAJECTORY / self.finished))
 
     def check(self, setup: Setup) -> None:
         """Reject trajectories longer than the model's context.
@@ -155,10 +161,11 @@ class BatchCurve(NamedTuple):
         end = trace.arrival + trace.e2e
         edges = np.linspace(0.0, float(end.max()), _POINTS + 1)
         begin, first = trace.arrival + trace.wait, trace.arrival + trace.ttft
-        writes = np.maximum(end - first, np.finfo(float).tiny)
+        # A trajectory that is stopped at its first token has no decode time.
+        rates = np.divide(np.maximum(trace.written - 1, 0), end - first, out=np.zeros_like(end), where=end > first)
         part = edges[1]
         in_flight = _held(begin, end, np.ones_like(end), edges) / part
-        tokens = _held(first, end, np.maximum(trace.written - 1, 0) / writes, edges) / part
+        tokens = _held(first, end, rates, edges) / part
         return cls(edges[1:] - part / 2.0, in_flight, tokens)
 
     @property
@@ -403,10 +410,9 @@ def rollout(
     if learner is not None:
         learners = {layouts.setup.hardware.name: Learner.of(layouts.setup, learner, gpus) for layouts in both[::-1]}
     shortlist = _short(both, batch, gpus)
-    batches = _BATCHES if finished < 1.0 else 1
     # Splits are found by bisection.
-    splits = 0 if learner is None else (_STREAMED + batches) * (2 + int(math.log2(gpus)))
-    number = (len(shortlist) * batches + splits) * count
+    splits = 0 if learner is None else (_STREAMED + batch.simulated) * (2 + int(math.log2(gpus)))
+    number = (len(shortlist) * batch.simulated + splits) * count
     seconds = _SECONDS + _EACH * min(gpus, count)
     _work.check(f"{number:,} trajectories", seconds=number * seconds, smaller="prompts")
     runs = list[RolloutRun]()
@@ -573,14 +579,14 @@ class _Instances:
         if batch.finished == 1.0:
             return self._played(batch.drawn, instances)[0]
         left, made = batch.draw(0, 0), list[Generation]()
-        for number in range(_BATCHES):
+        for number in range(batch.simulated):
             new = batch.draw((batch.trajectories - left.name.size) // batch.samples, number)
             begun = Trajectories(*(np.concatenate(parts) for parts in zip(left, new, strict=True)))
             generation, left = self._played(begun, instances)
             made.append(generation)
         names = ("seconds", "trajectories", "prompt_tokens", "answer_tokens", "written_tokens")
         means: dict[str, Any] = {
-            name: float(np.mean([getattr(run, name) for run in made[-_MEASURED:]])) for name in names
+            name: float(np.mean([getattr(run, name) for run in made[batch.simulated // 2 :]])) for name in names
         }
         return replace(made[-1], **means)
 

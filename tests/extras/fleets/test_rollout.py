@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import inference_econ as ie
 from inference_econ.answers.deployments.serving_options import market
 from inference_econ.answers.layout_services import offer
 from inference_econ.engine import Pins, Setup, Space
@@ -66,6 +67,22 @@ def test_no_token_is_lost_between_batches() -> None:
     again, nothing = rollouts._Instances(instances.service, replace(batch, finished=1.0))._played(rest, 2)
     assert nothing.name.size == 0
     assert again.answer_tokens + generation.answer_tokens == begun.left.sum()
+
+
+@pytest.mark.parametrize("finished", [0.1, 0.15])
+def test_small_shares_are_steady(finished: float) -> None:
+    """In the mean of enough batches, as many tokens are generated as finished trajectories have."""
+    offers = [offer_of(isl="2000", osl="500", pins=ONE_CHIP)]
+    made = rollout(offers, 1, 32, 4, finished=finished).runs[0].generation
+    assert made.written_tokens == pytest.approx(made.answer_tokens, rel=0.2)
+
+
+def test_trajectories_stopped_at_their_first_tokens_have_no_rate() -> None:
+    """With speculative decoding, the first step can return several tokens."""
+    options = {"osl": "lognormal:2000:1.5", "max_tokens": 8192, "tp": 1, "engine": "vllm", "eagle": True}
+    with np.errstate(all="raise"):
+        (run,) = ie.rollout("llama_3_8b", "h100_sxm", gpus=1, prompts=64, samples=8, finished=0.1, **options).runs
+    assert run.generation.curve.busy_share > 0.0
 
 
 def test_samples_of_a_prompt_are_read_once_and_stay_together() -> None:
