@@ -24,7 +24,7 @@ from inference_econ.errors import InferenceEconError, InputError, TooMuchError
 from inference_econ.inputs.options import request_name
 from inference_econ.requests import kinds
 from inference_econ.requests.request import Host, Invocation, too_much
-from inference_econ.requests.tables import COMMANDS, OUTPUT, Command, Parameter, lacking
+from inference_econ.requests.tables import COMMANDS, LEFT_OUT, OUTPUT, Command, Parameter, lacking
 
 #: For each command, options that select the displayed content. Python functions lack these options, because a Python
 #: result has the full content.
@@ -184,7 +184,7 @@ def _lacking(command: Command, key: str) -> str:
     return f"{name} has no {key}; {option_hint(command, key, 'functions') or f'help({name}) lists all'}"
 
 
-def option_hint(command: Command, key: str, others: str) -> str:
+def option_hint(command: Command, key: str, others: str, *, remote: bool = False) -> str:
     """Name the most similar option, or the commands that have this option; empty without a similar option.
 
     Parameters
@@ -195,20 +195,25 @@ def option_hint(command: Command, key: str, others: str) -> str:
         Name that was given.
     others : str
         Noun for the commands that are listed.
+    remote : bool
+        True for a request by HTTP or MCP, which has neither options about the output nor Python names.
     """
     having: dict[str, list[Command]] = {}
     for other in COMMANDS.values():
         for option in _options(other) if other.call else ():
             having.setdefault(option, []).append(other)
     near = next(iter(get_close_matches(key, having, 1)), "")
-    if not near:
+    first = having[near][0] if near else command
+    found = _options(command if near in _options(command) else first).get(near)
+    if found is None or (remote and found.typed in LEFT_OUT):
         return ""
     # A command may name the same kind of argument differently: `chips` instead of `hardware`.
-    wanted = {it.kind.catalog for it in arguments(having[near][0]) if it.field == near and it.kind.catalog}
+    wanted = {it.kind.catalog for it in arguments(first) if it.field == near and it.kind.catalog}
     alike = [it.field for it in arguments(command) if it.kind.catalog in wanted]
+    shown = found.field if remote else near
     if near in _options(command) or alike:
-        return f"did you mean {near if near in _options(command) else alike[0]}?"
-    return f"{others} that have {near}: {', '.join(it.python_name for it in having[near])}"
+        return f"did you mean {shown if near in _options(command) else alike[0]}?"
+    return f"{others} that have {shown}: {', '.join(it.python_name for it in having[near])}"
 
 
 def _typed(command: Command, parameter: Parameter, value: object) -> Any:

@@ -110,7 +110,9 @@ def _refused(question: Command, error: ValidationError) -> RefusedError:
     first = min(errors, key=lambda it: (it["loc"][:1] != place, it["type"] != "string_too_long"))
     field = str(first["loc"][0]) if first["loc"] else None
     advice = {"missing": "is needed", "extra_forbidden": "is no option of this question"}.get(first["type"])
-    if first["type"] == "extra_forbidden" and (hint := by_name.option_hint(question, str(field), "questions")):
+    if first["type"] == "extra_forbidden" and (
+        hint := by_name.option_hint(question, str(field), "questions", remote=True)
+    ):
         advice = f"{advice}; {hint}"
     value = "" if advice else f"got {str(first['input'])[:60]!r}; "
     return RefusedError(f"{field or 'request'}: {value}{advice or first['msg']}", field)

@@ -12,6 +12,8 @@ from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
 from inference_econ.extras.web import models
+from inference_econ.requests import by_name
+from inference_econ.requests.tables import COMMANDS
 
 if TYPE_CHECKING:
     from starlette.testclient import TestClient
@@ -71,6 +73,20 @@ def test_errors_name_the_option(
     status, text, at_fault = error_of(client, question, **fields)
     assert (status, at_fault) == (422, field)
     assert message in text
+
+
+def test_hints_are_fields() -> None:
+    """Python also accepts other names, and options about the output."""
+    for command in (it for it in COMMANDS.values() if it.call and "served" in it.doors):
+        fields = {name for it in command.asked for name in (it.field, *it.synonyms)}
+        for name in by_name._options(command).keys() - fields:
+            hint = by_name.option_hint(command, name, "questions", remote=True)
+            assert not hint or hint.removeprefix("did you mean ").removesuffix("?") in fields, (
+                command.name,
+                name,
+                hint,
+            )
+    assert by_name.option_hint(COMMANDS["price"], "output", "questions", remote=True) == ""
 
 
 def test_the_document_is_made_once(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
