@@ -578,6 +578,8 @@ def _read(kind: Kind, name: str, readers: tuple[str, ...] = ()) -> Document:
     base = document.data.get("extends") if kind in _EXTENDED else None
     if base is None:
         return document
+    if isinstance(base, str) and base not in names(kind):
+        base = document.data["extends"] = _beside(kind, path, base, document.where(("extends",)))
     if base in (*readers, name) or not isinstance(base, str):
         chain = " -> ".join((*readers, name))
         raise InputError(f"{document.where(('extends',))}: {base!r} cannot be extended: {chain}")
@@ -592,6 +594,21 @@ def _read(kind: Kind, name: str, readers: tuple[str, ...] = ()) -> Document:
     if not document.data.keys() <= _ONLY_LEVELS:
         _forget_calibration(extended)
     return _yaml.merge(extended, document)
+
+
+def _beside(kind: Kind, path: Path, base: str, where: str) -> str:
+    """Path of an extended file, which is relative to the folder of the file that extends it; other names unchanged.
+
+    Raises
+    ------
+    InputError
+        If the name has the form of a file name and no such file exists.
+    """
+    beside = os.path.normpath(path.parent / base)
+    try:
+        return base if _own_file(kind, beside) is None else beside
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
 
 
 def _forget_calibration(document: Document) -> None:

@@ -138,6 +138,21 @@ def test_loops_of_extends(tmp_path: Path, mine: str, message: str) -> None:
         catalog.assumptions(paths["mine"])
 
 
+def test_extended_files_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "y").mkdir()
+    monkeypatch.chdir(tmp_path)
+    for name, base in (("chip", "h100_sxm"), ("mine", "chip.yaml"), ("again", "../y/mine.yaml"), ("lost", "none.yaml")):
+        Path("y", f"{name}.yaml").write_text(f"name: {name}\nextends: {base}\n", encoding="utf-8")
+    found = catalog.hardware("y/again.yaml")
+    assert (found.name, found.extends) == ("again", str(Path("y/mine.yaml")))
+    assert found.hbm_bytes == catalog.hardware("h100_sxm").hbm_bytes
+    with pytest.raises(InputError, match=re.escape("y/lost.yaml:2: y/none.yaml: no such file")):
+        catalog.hardware("y/lost.yaml")
+    Path("y/mine.yaml").write_text("name: mine\nextends: ../y/again.yaml\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"cannot be extended: y/again.yaml -> y/mine.yaml"):
+        catalog.hardware("y/again.yaml")
+
+
 def test_extending_an_unknown_preset(write: Write) -> None:
     with pytest.raises(UnknownNameError, match=r"mine.yaml:1: unknown assumptions 'papr'; did you mean paper"):
         catalog.assumptions(write("extends: papr\n"))

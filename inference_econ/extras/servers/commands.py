@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -218,6 +219,8 @@ def calibrate(
             raise
         folds = servers.fit.all_folds(fitted, progress=progress)
         today, title = date.today().isoformat(), name or "fitted profile"
+        if path is not None and preset not in inputs.catalog.names("assumptions") and inputs.catalog.is_file(preset):
+            preset = os.path.relpath(preset, Path(path).parent)
         provenance = servers.Provenance(title, preset, source, reference, today, changes, description)
         profile = None if path is None else servers.profile(fitted, folds, provenance)
         notes = [*measured.notes(fitted, most), *run_vs_prediction.not_reproduced(fitted)]

@@ -40,6 +40,11 @@ def test_a_profile_is_written_and_used(command: Command, data: Path, tmp_path: P
     assert command("show", "assumptions", "mine.yaml").code == 0
     explained = command("explain", "llama_3_70b", "h100_sxm", "--tp", 8, "--batch", 8, "--assumptions", "mine.yaml")
     assert explained.code == 0, explained
+    # A base in another folder is relative to the new file.
+    (tmp_path / "y").mkdir()
+    again = command("calibrate", data, "--fit", "chip.hbm_efficiency", "--base", "mine.yaml", "-o", "y/again.yaml")
+    assert again.code == 0, again
+    assert command("show", "assumptions", "y/again.yaml").code == 0
 
 
 @pytest.mark.long
