@@ -664,7 +664,7 @@ def _apply(document: Document, change: str, word: str) -> None:
     multiplied = variants.times(document, path, float(factor[1]), origin) if factor else None
     value = parsed_value(text, origin) if multiplied is None else multiplied
     if word == "model" and path in SHORT_KEYS:
-        variants.apply_short_key(document, path, value, origin)
+        variants.apply_short_key(document, path, value, origin, float(factor[1]) if factor else None)
         return
     _yaml.assign(document, path.split("."), value, origin)
     variants.add_source(document, path, origin, again=True)

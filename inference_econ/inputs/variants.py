@@ -66,12 +66,13 @@ def laid_over(base: Document, variant: Document) -> Document:
     return merged
 
 
-def apply_short_key(document: Document, key: str, value: Value, origin: str) -> None:
+def apply_short_key(document: Document, key: str, value: Value, origin: str, factor: float | None = None) -> None:
     """Change all layers of a model by a key of ``inputs.models.sizes.SHORT_KEYS``, such as ``experts``.
 
-    Messages and sources contain ``origin`` as the name of the change.
+    Messages and sources contain ``origin`` as the name of the change. A ``factor`` on the current numbers replaces the
+    value.
     """
-    for path, changed in list(sizes.changes(document.data, key, value, origin)):
+    for path, changed in list(sizes.changes(document.data, key, value, origin, factor)):
         _yaml.assign(document, path, changed, origin)
         add_source(document, ".".join(path), origin, again=True)
 

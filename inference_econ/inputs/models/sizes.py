@@ -232,11 +232,15 @@ SHORT_KEYS = ("layers", *_FIELDS, "attention", "parallel")
 #: 512, 1536 and 64 with heads of 128). The last value is the number of KV heads if grouped-query attention replaces
 #: latent attention [1]. Most models have this number.
 _RANK, _QUERY_RANK, _ROTARY, _KV_HEADS = 4, 12, 0.5, 8
+#: Decimal places to which a product of a size and a factor is rounded [1].
+_DIGITS = 9
 
 Change = tuple[tuple[str, ...], "Value"]
 
 
-def changes(data: Mapping[str, Value], key: str, value: Value, origin: str) -> Iterator[Change]:
+def changes(
+    data: Mapping[str, Value], key: str, value: Value, origin: str, factor: float | None = None
+) -> Iterator[Change]:
     """Changes in the data of a model for a key of :data:`SHORT_KEYS`, such as ``layers`` or ``experts``.
 
     Parameters
@@ -250,6 +254,8 @@ def changes(data: Mapping[str, Value], key: str, value: Value, origin: str) -> I
         parallel.
     origin : str
         Name for messages.
+    factor : float, optional
+        Factor on the current numbers, in place of ``value`` [1].
 
     Yields
     ------
@@ -274,11 +280,15 @@ def changes(data: Mapping[str, Value], key: str, value: Value, origin: str) -> I
             raise InputError(f"{origin}: true or false is needed, got {value!r}")
         yield from ((("blocks", str(at), "parallel"), value) for at in range(len(blocks)))
         return
-    number = _whole(value, origin)
+
+    def number(current: Value) -> int:
+        return _whole(value if factor is None else round(_whole(current, origin) * factor, _DIGITS), origin)
+
     if key == "layers":
         counts = [_whole(cast("Value", block["layers"]), origin) for block in blocks]
+        total = number(sum(counts))
         try:
-            counts = spread(counts, number)
+            counts = spread(counts, total)
         except InputError as error:
             raise InputError(f"{origin}: {error}") from error
         yield from ((("blocks", str(at), "layers"), count) for at, count in enumerate(counts))
@@ -288,7 +298,7 @@ def changes(data: Mapping[str, Value], key: str, value: Value, origin: str) -> I
     if not places:
         there = ", ".join(sorted({str(block[part].get("kind")) for block in blocks}))
         raise InputError(f"{origin}: no layer has {field}; its layers are of the kind {there}")
-    yield from ((("blocks", str(at), part, field), number) for at in places)
+    yield from ((("blocks", str(at), part, field), number(blocks[at][part].get(field))) for at in places)
 
 
 def model_value(model: ModelSpec, key: str) -> float | None:
