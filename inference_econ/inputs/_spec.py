@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from copy import deepcopy
+from datetime import date
 from functools import partial
 from inspect import Signature, get_annotations
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
@@ -341,6 +342,15 @@ def _no_slip(share: float) -> float:
     return share
 
 
+def of_calendar(text: str) -> str:
+    """Validator that rejects months and days that do not exist; a date may lack the day and month, or be `undated`."""
+    try:
+        _ = text == "undated" or date.fromisoformat(f"{text}-01-01"[:10])
+    except ValueError as error:
+        raise StatedError(f"{text!r} is not a date: {error}") from error
+    return text
+
+
 def _format(name: str) -> str:
     """Validator of number formats, including formats with a block or group size in their name."""
     if not is_format(name):
@@ -369,7 +379,9 @@ Fraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False), AfterValidat
 #: Dimension or head count; the scaled variants of the published study are fractional.
 Size = Annotated[int | float, Field(gt=0, le=_LARGEST_SIZE, allow_inf_nan=False)]
 Count = Annotated[int, Field(gt=0, le=_MOST)]
-Date = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
+Date = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$"), AfterValidator(of_calendar)]
+#: Day, month or year.
+Period = Annotated[str, Field(pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$"), AfterValidator(of_calendar)]
 Names = Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
 Formats = Annotated[tuple[Dtype, ...], Field(min_length=1, strict=False)]
 SourceKind = Literal["measured", "published", "derived", "assumed", "what_if"]

@@ -16,6 +16,7 @@ from inference_econ.inputs._spec import (
     Formats,
     Fraction,
     Names,
+    Period,
     SourcedSpec,
     SourceError,
     Spec,
@@ -449,7 +450,7 @@ class EngineVersion(EngineFacts):
 
     version: str = Field(pattern=r"\d")
     """Version number, or the month of a description if the system has no versions."""
-    date: Annotated[str, Field(pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$")] | None = None
+    date: Period | None = None
     """Release date; absent if unknown."""
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from inference_econ.inputs._spec import (
+    AfterValidator,
     BytesPerSecond,
     Count,
     DollarsPerHour,
@@ -14,11 +15,12 @@ from inference_econ.inputs._spec import (
     SourcedSpec,
     Spec,
     Watts,
+    of_calendar,
 )
 
 PriceKind = Literal["on-demand", "reserved", "tco", "spot", "paper", "index", "estimate"]
 Seller = Literal["neocloud", "hyperscaler", "marketplace", "survey"]
-Date = Annotated[str, Field(pattern=r"^(\d{4}(-\d{2}(-\d{2})?)?|undated)$")]
+Date = Annotated[str, Field(pattern=r"^(\d{4}(-\d{2}(-\d{2})?)?|undated)$"), AfterValidator(of_calendar)]
 #: Marks fields in which a higher value makes no result slower or more expensive.
 HIGH_IS_GOOD = "high is good"
 MathUnit = Literal["fp32", "bf16", "fp16", "fp8", "int8", "fp4", "int4"]

@@ -204,6 +204,8 @@ class GroupedQueryAttention(Mixer):
             raise ValueError("an indexer selects tokens of the full context; remove window and chunk, or the indexer")
         if self.kv_heads > self.query_heads:
             raise ValueError(f"kv_heads must be at most query_heads ({self.query_heads:g}), got {self.kv_heads:g}")
+        if self.query_heads % self.kv_heads:
+            raise ValueError(f"kv_heads must divide query_heads ({self.query_heads:g}), got {self.kv_heads:g}")
 
     index_keys_as_cache = True
 

@@ -91,13 +91,15 @@ def offered(model: ModelSpec, text: str) -> tuple[Mapping[str, float], Offer | N
         with of_option("api_prices"):
             offer = buyer.offer_by(model, text)
         return buyer.prices_of(offer), offer
-    prices = {}
+    prices = dict[str, float]()
     for part in text.split(","):
         kind, _, value = part.partition("=")
         try:
             number = float(value)
         except ValueError:
             number = -1.0
+        if kind.strip() in prices:
+            raise InputError(f"--api-prices: {kind.strip()} is given twice; give it once", option="api_prices")
         if kind.strip() not in answers.price.KINDS or not 0 <= number < math.inf:
             raise InputError(
                 f"--api-prices: {part!r} is not a price of a kind of token; write for example "

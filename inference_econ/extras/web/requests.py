@@ -71,17 +71,27 @@ async def json_object(request: Request, most_bytes: int) -> Fields:
     HTTPException
         400 if the body is not JSON, 413 if it is too large, 415 without a JSON content type.
     RefusedError
-        If the JSON is not an object.
+        If the JSON is not an object, or a name is repeated in an object.
     """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, "send JSON, with the header Content-Type: application/json")
     try:
-        value = json.loads(await body(request, most_bytes), parse_constant=_refuse_constant)
+        content = await body(request, most_bytes)
+        value = json.loads(content, parse_constant=_refuse_constant, object_pairs_hook=_named_once)
     except (ValueError, RecursionError) as error:
         raise HTTPException(400, f"not valid JSON: {str(error)[:200]}") from error
     if not isinstance(value, dict):
         raise RefusedError(f"a JSON object with the options is needed, got {type(value).__name__}")
     return value
+
+
+def _named_once(pairs: list[tuple[str, Any]]) -> Fields:
+    values: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in values:
+            raise RefusedError(f"{name[:40]}: given twice; give it once", name)
+        values[name] = value
+    return values
 
 
 def _refuse_constant(text: str) -> float:

@@ -121,6 +121,9 @@ def test_addresses_that_are_none(client: TestClient) -> None:
     assert client.get("/api/v1/frontier.exe", params=SUBJECT).status_code == 404
     assert client.delete("/api/v1/frontier").status_code == 405
     assert client.post("/api/v1/frontier", content="model=x").status_code == 415
+    twice = '{"model": "llama_3_8b", "hardware": "h100_sxm", "isl": 1, "isl": 2}'
+    reply = client.post("/api/v1/frontier", content=twice, headers={"content-type": "application/json"})
+    assert (reply.status_code, reply.json()["error"]["message"]) == (422, "isl: given twice; give it once")
     headers = {"content-type": "application/json"}
     assert client.post("/api/v1/frontier", content='{"isl": NaN}', headers=headers).status_code == 400
     assert client.post("/api/v1/frontier", content="[1]", headers=headers).status_code == 422
