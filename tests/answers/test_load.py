@@ -117,10 +117,11 @@ def test_charts_of_latencies_and_cost() -> None:
     poisson, crowds = "Poisson (--arrival-scv 1)", "bursty (--arrival-scv 10)"
     labels = [f"{which}, {kind}" for kind in (poisson, crowds) for which in ("p50", "p90")]
     assert [line.label for line in first.lines] == [line.label for line in each.lines] == labels
-    for line in first.lines:
-        assert [math.isnan(value) for value in line.y] == [share >= 1.0 for share in SHARES]
+    for line, shares in zip(first.lines, (SHARES, SHARES, SHARES[1::2], SHARES[1::2]), strict=True):
+        assert line.x == pytest.approx([share * service_of().most_requests_per_second for share in shares], rel=1e-3)
+        assert [math.isnan(value) for value in line.y] == [share >= 1.0 for share in shares]
     for known, more in zip(first.lines[:2], first.lines[2:], strict=True):
-        assert all(later > sooner for sooner, later in zip(known.y, more.y, strict=True) if not math.isnan(later))
+        assert all(later > sooner for sooner, later in zip(known.y[1::2], more.y, strict=True) if not math.isnan(later))
     assert each.lines[3].y[0] == pytest.approx(1e3 * others[0].tpot_seconds["p90"])
     # Simulated values replace analytical ones, as below the table.
     played = next(index for index, point in enumerate(shown) if point.simulated is not None)
@@ -161,10 +162,9 @@ def test_the_band_of_a_load_is_around_p90() -> None:
     assert chart.bands == "80% interval (profiles/hopper), around p90"
 
 
-def test_bursts_that_are_assumed_are_played_for_a_picture() -> None:
+def test_assumed_arrivals_are_not_simulated_again_for_a_chart() -> None:
     shown = points()[:2]
-    assert [load.played for load in loads_under(shown, 4.0, 4.0)] == [True, True]
-    assert loads_under(shown, 1.0, 4.0) == loads_under(shown, 1.0, 1.0) == [point.load for point in shown]
+    assert loads_under(shown, 4.0, 4.0) == loads_under(shown, 1.0, 1.0) == [point.load for point in shown]
 
 
 # Bursty arrivals compared with Poisson arrivals: the stated assumption, its alternatives, and simulated numbers.

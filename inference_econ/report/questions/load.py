@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from inference_econ.answers.deployments.deployment import layout_of, under_load
-from inference_econ.answers.deployments.recommend import POISSON
 from inference_econ.answers.load import DeploymentEstimate, LoadCurve, LoadPoint
 from inference_econ.answers.price import Sheet
 from inference_econ.answers.slo import NAMES, Targets
@@ -38,7 +37,6 @@ from inference_econ.serving import (
     Gamma,
     Loaded,
     Service,
-    arrivals_of,
     delays_prefill,
     needs_simulation,
     seen,
@@ -56,6 +54,8 @@ _LEAST = (("tpot", "p50"), ("ttft", "p50"), ("e2e", "p99"), ("tpot", "p99"), ("t
 _FULLEST = 0.85
 #: Percentiles of a chart; the last one has a band, and the percentile of an SLO replaces it.
 _DRAWN = ("p50", "p90")
+#: Maximum number of loads in the lines of a chart for other arrivals than assumed [1].
+_COMPARED = 6
 
 
 class LoadPage(AnswerPage[LoadCurve]):
@@ -251,18 +251,16 @@ def simulation_table(points: Sequence[LoadPoint]) -> Table:
 def loads_under(points: Sequence[LoadPoint], arrival_scv: float, assumed_scv: float) -> list[Loaded]:
     """Evaluate an instance at the loads of some points under given arrivals.
 
-    Loads are simulated if the points are simulated.
-
-    Bursty arrivals are always simulated, which takes one or two seconds.
+    Under the assumed arrivals, the loads are those of the points, with their simulated latencies. Under other arrivals,
+    loads outside the validated range of the analytical model are simulated, which takes about a second for each. At
+    most :data:`_COMPARED` evenly spaced points are evaluated then, including the last.
     """
-    if arrival_scv == assumed_scv == POISSON:
+    if arrival_scv == assumed_scv:
         return [point.load if point.simulated is None else seen(point.load, point.simulated) for point in points]
     service, replicas = points[0].sheet.service, points[0].sheet.replicas
-    as_assumed = arrival_scv == assumed_scv
-    load = simulate_where_needed(
-        service, arrivals_of(service.requests, arrival_scv) if as_assumed else Gamma(arrival_scv)
-    )
-    return [load(point.load.requests_per_second, replicas) for point in points]
+    load = simulate_where_needed(service, Gamma(arrival_scv))
+    compared = points[:: -math.ceil(len(points) / _COMPARED)][::-1]
+    return [load(point.load.requests_per_second, replicas) for point in compared]
 
 
 def load_charts(
@@ -278,7 +276,7 @@ def load_charts(
         Fleet under some loads.
     under : mapping of float to sequence of Loaded
         Loads of an instance under each kind of arrivals, by the squared coefficient of variation of the interarrival
-        times [1]. The assumed arrivals are included.
+        times [1]. The assumed arrivals are first, with a load for each point; others may have fewer loads.
     targets : Targets
         SLOs.
     """
@@ -293,13 +291,14 @@ def load_charts(
         drawn = (_DRAWN[0], *(_promised_of(name, targets) - {_DRAWN[0]} or _DRAWN[1:]))
         lines = []
         for scv, loads in under.items():
+            x = rates if scv == assumed else [load.requests_per_second * sheet.replicas for load in loads]
             for statistic in drawn:
                 # Percentiles of a latency [ms]; gaps where queues grow without bound.
                 seconds = [getattr(load, f"{name}_seconds")[statistic] for load in loads]
                 values = [1e3 * value if math.isfinite(value) else math.nan for value in seconds]
                 banded = scv == assumed and statistic == drawn[-1]
                 band = speed_cost.around_line(rates, values, around[f"{name}_seconds"]) if banded else None
-                lines.append(charts.PlotSeries(f"{statistic}, {arrivals_label(scv)}", rates, values, band=band))
+                lines.append(charts.PlotSeries(f"{statistic}, {arrivals_label(scv)}", x, values, band=band))
         slo = {}
         if name in targets.given:
             limit = 1e3 * targets.given[name]
