@@ -388,7 +388,7 @@ class Choosable(ABC, Generic[PointT]):
         Raises
         ------
         InputError
-            If every point is slower than the speed.
+            If every point is slower than the speed, or the speed is not a number from 0.
         """
         return self.point(self.place(tokens_per_second))
 
@@ -400,6 +400,8 @@ class Choosable(ABC, Generic[PointT]):
 
     def place(self, tokens_per_second: float) -> int:
         """Index of the cheapest point with at least this speed; see :meth:`cheapest`."""
+        if not isinstance(tokens_per_second, int | float | np.number) or not tokens_per_second >= 0.0:
+            raise InputError(f"tokens_per_second: got {tokens_per_second!r}; give a speed per user, 0 or more")
         speeds, _ = self.axes()
         fast_enough = np.flatnonzero(speeds >= tokens_per_second * (1.0 - _SPEED_TOLERANCE))
         if fast_enough.size == 0:
