@@ -251,7 +251,7 @@ def simulation_table(points: Sequence[LoadPoint]) -> Table:
 def loads_under(points: Sequence[LoadPoint], arrival_scv: float, assumed_scv: float) -> list[Loaded]:
     """Evaluate an instance at the loads of some points under given arrivals.
 
-    Under the assumed arrivals, the loads are those of the points, with their simulated latencies. Under other arrivals,
+    Under the assumed arrivals, the points already have the loads and simulated latencies. Under other arrivals,
     loads outside the validated range of the analytical model are simulated, which takes about a second for each. At
     most :data:`_COMPARED` evenly spaced points are evaluated then, including the last.
     """
