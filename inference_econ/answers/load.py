@@ -12,7 +12,7 @@ import numpy as np
 
 from inference_econ import _work
 from inference_econ._answer import Shown
-from inference_econ._types import Progress
+from inference_econ._types import Array, Progress
 from inference_econ.answers.deployments.deployment import SelectionRule, bounded_load, pick_record, service_record
 from inference_econ.answers.deployments.recommend import (
     Burstiness,
@@ -27,7 +27,7 @@ from inference_econ.answers.deployments.serving_options import Candidate, StateM
 from inference_econ.answers.price import Sheet, sheet
 from inference_econ.answers.simplest import complexity, simplest
 from inference_econ.answers.slo import Chances, Targets, chances, chances_record, promised_rates
-from inference_econ.engine import Setup
+from inference_econ.engine import Setup, bounds
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.records.facts import without_unknown_costs
 from inference_econ.records.plain import attributes, finite_or_none
@@ -384,18 +384,40 @@ _ROUNDING = 1e-9
 _COMPARED = 50
 
 
+@dataclass(frozen=True, repr=False, eq=False)
+class _SteadyStates(ServiceFrontier):
+    """Steady states of one layout at given concurrencies. The states need not be Pareto-optimal."""
+
+    replicas: int = 1
+    """Number of replicas in the deployment; they share the requests evenly, and machines if they fit [1]."""
+
+    @property
+    def dollars(self) -> Array:
+        """Cost of the rented machines, divided by output tokens [USD per 1e6 tokens]."""
+        rented = self.candidates[0].setup.rented(self.replicas, self.accelerators)
+        return super().dollars * rented / (self.replicas * self.accelerators)
+
+    @cached_property
+    def ends_each(self) -> list[bounds.Ends]:
+        """Interval factors of each state. The interval of the cost follows from the interval of the throughput."""
+        return [bounds.ends(instances, bounds.FULL) for at, instances in self._same_instances for _ in at]
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class DeploymentEstimate(Shown):
     """Steady states of one deployment at several concurrencies, under continuous batching."""
 
     page = "report.questions.load:EstimatePage"
 
-    states: ServiceFrontier
-    """Steady states of one replica, in ascending order of concurrency. The states need not be Pareto-optimal."""
-    replicas: int
-    """Number of replicas that share the requests evenly [1]."""
+    states: _SteadyStates
+    """Steady states of one replica, in ascending order of concurrency."""
     pick: SelectionRule
     """Rule that selected the layout."""
+
+    @property
+    def replicas(self) -> int:
+        """Number of replicas that share the requests evenly [1]."""
+        return self.states.replicas
 
     @property
     def service(self) -> Service:
@@ -417,6 +439,7 @@ class DeploymentEstimate(Shown):
             **record,
             "replicas": self.replicas,
             "accelerators": self.replicas * self.service.accelerators,
+            "accelerators_rented": int(self.service.setup.rented(self.replicas, self.service.accelerators)),
             "layout": point["layout"],
             **{name: point[name] for name in ("evidence", "measured_runs")},
             **pick_record(self.pick),
@@ -523,7 +546,7 @@ def estimate(
         float(flight[-1]),
     ]
     rule = SelectionRule("the fewest GPUs that hold these requests", sum(map(len, candidates)))
-    return DeploymentEstimate(_steady_states(candidate, index, np.array(numbers)), replicas, rule)
+    return DeploymentEstimate(_steady_states(candidate, index, np.array(numbers), replicas), rule)
 
 
 def estimate_rate(
@@ -570,8 +593,8 @@ def estimate_rate(
     return LoadCurve(tuple(points), targets, arrival_scv, bursts, rule)
 
 
-def _steady_states(candidate: Candidate, index: int, concurrency: np.ndarray[Any, Any]) -> ServiceFrontier:
-    """Compute the steady states of one layout at the given concurrencies [1], shape (n,)."""
+def _steady_states(candidate: Candidate, index: int, concurrency: Array, replicas: int) -> _SteadyStates:
+    """Compute the steady states of one layout at the given concurrencies of each replica [1], shape (n,)."""
     alone = candidate.services.take(np.array([index]))
     known = alone.states
     batch = np.exp(np.interp(np.log(concurrency), np.log(known.concurrency[0]), np.log(known.batch[0])))
@@ -579,4 +602,5 @@ def _steady_states(candidate: Candidate, index: int, concurrency: np.ndarray[Any
     one = Candidate(replace(alone, steady=lambda: steady))
     rows, columns = np.zeros(concurrency.size, dtype=np.intp), np.arange(concurrency.size)
     states = StateMetrics(*(values[0] for values in one.metrics))._replace(concurrency=concurrency)
-    return ServiceFrontier((one,), rows, rows, columns, steady.ttft_seconds[0], *states, Targets())
+    times = steady.ttft_seconds[0]
+    return _SteadyStates((one,), rows, rows, columns, times, *states, Targets(), replicas=replicas)

@@ -239,6 +239,30 @@ def test_replicas_share_the_requests(candidates: tuple[Candidate, ...]) -> None:
     assert two["dollars_per_million_output_tokens"] == pytest.approx(one["dollars_per_million_output_tokens"])
 
 
+def test_an_estimate_and_a_load_bill_the_same_machines() -> None:
+    """A machine of eight GPUs is rented for one instance, and eight instances fill it."""
+    setup = ie.Setup.of("gpt_oss_120b", "mi355x", engine="vllm")
+    offers = market(setup, Requests(1000, 1000), Space(Pins(tp=1)), arrangement="aggregated", speculation=None)
+    for replicas, machines in ((1, 1), (3, 1), (8, 1), (9, 2)):
+        found = estimate(offers, [64 * replicas], replicas=replicas)
+        (row,) = found.records()
+        bill = sheet(found.service, row["requests_per_second"], replicas=replicas)
+        assert bill.dollars_per_hour == pytest.approx(8 * machines * setup.dollars_per_accelerator_hour)
+        assert row["dollars_per_million_output_tokens"] == pytest.approx(bill.dollars_per_million_output_tokens)
+        assert row["dollars_per_million_tokens"] == pytest.approx(bill.dollars_per_million_tokens)
+
+
+def test_cost_intervals_of_an_estimate_follow_from_its_throughput(candidates: tuple[Candidate, ...]) -> None:
+    """The interval of a concurrency is independent of the other concurrencies."""
+    alone, beside = estimate(candidates, [32]).records()[0], estimate(candidates, [1, 32, 400]).records()[1]
+    for name in ("dollars_per_million_output_tokens", "dollars_per_million_tokens"):
+        for end, other in (("low", "high"), ("high", "low")):
+            throughput = alone[f"tokens_per_second_per_accelerator_{other}"]
+            expected = alone[name] * alone["tokens_per_second_per_accelerator"] / throughput
+            assert alone[f"{name}_{end}"] == pytest.approx(expected)
+            assert beside[f"{name}_{end}"] == pytest.approx(expected)
+
+
 def test_the_most_requests_that_run_are_rounded_down() -> None:
     """98.8 requests run on average in 100 slots, so the message does not name 99."""
     setup = ie.Setup.of("gpt-oss-120b", "h100_sxm", engine="vllm")

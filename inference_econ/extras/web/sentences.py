@@ -190,12 +190,13 @@ def _price(page: Any) -> Summary:
     With API prices, the page also has a profit, which is not proportional to the GPU price.
     """
     from inference_econ.report.questions.price import KIND_NAMES
+    from inference_econ.report.questions.recommend import choice_name
 
     sheet: Sheet = page.answer
-    rate, requests = sheet.load.requests_per_second * sheet.replicas, sheet.service.requests
+    rate, requests = sheet.requests_per_second, sheet.service.requests
     kinds = [kind for kind, hourly in sheet.tokens_per_hour.items() if hourly]
     costs = [piece for kind in kinds for piece in (", $", dollars(sheet.average[kind]), f" of {KIND_NAMES[kind]}")]
-    fleet = f" on {fleet_name(sheet.service, sheet.replicas)}, at $"
+    fleet = f" on {choice_name(sheet)}, at $"
     conclusion = ("A million tokens cost $", *costs[1:], fleet, per_hour(sheet.dollars_per_hour), " per hour.")
     question = f"What does each kind of token cost on {_subject(sheet.service.setup)} at {rate:.4g} requests/s?"
     mix = None
@@ -207,6 +208,8 @@ def _price(page: Any) -> Summary:
 
 def _recommendation(page: Any) -> Summary:
     """Cheapest deployment, its cost and its latencies."""
+    from inference_econ.report.questions.recommend import choice_name
+
     answer: Recommendation = page.answer
     best, targets, promise = answer[0], answer.targets, promises_label(answer.targets)
     ttft, tpot = (
@@ -215,7 +218,7 @@ def _recommendation(page: Any) -> Summary:
     )
     tried = f" of {answer.layouts} layouts" if answer.layouts else ""
     conclusion = (
-        f"{fleet_name(best.service, best.replicas)} is the cheapest{tried}: $", per_hour(best.dollars_per_hour),
+        f"{choice_name(best)} is the cheapest{tried}: $", per_hour(best.dollars_per_hour),
         " per hour, $", dollars(best.dollars_per_million_output_tokens), f" per million output tokens, "
         f"at {100 * best.load.utilization:.0f} % of capacity, with {ttft} and {tpot}.",
     )  # fmt: skip
@@ -228,10 +231,12 @@ def _recommendation(page: Any) -> Summary:
 
 def _most_traffic(page: Any) -> Summary:
     """Deployment with the largest rate. With a budget, another GPU price allows another fleet."""
+    from inference_econ.report.questions.recommend import choice_name
+
     answer: MostTraffic = page.answer
     best, means, promise = answer[0], answer.means, promises_label(answer.targets)
-    rate, fleet = best.load.requests_per_second * best.replicas, fleet_name(best.service, best.replicas)
-    conclusion = (f"{rate:.4g} requests/s on {fleet}, for $", per_hour(best.dollars_per_hour), " per hour.")
+    rate = best.requests_per_second
+    conclusion = (f"{rate:.4g} requests/s on {choice_name(best)}, for $", per_hour(best.dollars_per_hour), " per hour.")
     model, within = best.service.setup.model.name, f" with {promise}" if promise else ""
     question = f"How many requests/s of {model} do {means.text} serve{within}?"
     return Summary(question, conclusion, means.dollars_per_hour is None)

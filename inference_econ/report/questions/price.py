@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from inference_econ.answers.deployments.deployment import at_rate
 from inference_econ.answers.price import KINDS, Sheet
+from inference_econ.answers.slo import Targets
 from inference_econ.inputs import Offer
 from inference_econ.records.deviations import SEEN
 from inference_econ.records.texts import dollars
@@ -139,8 +141,16 @@ def break_even(sheet: Sheet, api: Mapping[str, float]) -> str:
         most = sheet.load.requests_per_second / max(fleet.prefill_utilization, fleet.decode_utilization)
     if needed > most:
         reach = f", above its capacity of {most:.3g}"
-    elif sheet.targets.given and fleet is None:
-        earning = loaded(sheet.service, needed / sheet.replicas, arrivals=sheet.load.arrivals)
+    elif sheet.targets.given:
+        arrivals = sheet.load.arrivals
+        earning = (
+            loaded(sheet.service, needed / sheet.replicas, arrivals=arrivals)
+            if fleet is None
+            else at_rate(sheet, needed, targets=Targets(), arrival_scv=arrivals.scv).load
+        )
         broken = sheet.targets.predicted(sheet.service).first_violated(earning)
-        reach = "" if broken is None else f", where it violates the {broken.upper()} SLO"
+        if broken == "capacity":
+            reach = f", {100 * earning.utilization:.0f}% of its capacity"
+        elif broken is not None:
+            reach = f", where it violates the {broken.upper()} SLO"
     return f"Revenue is ${revenue:,.2f} per hour. This fleet breaks even at {needed:.3g} requests/s{reach}."

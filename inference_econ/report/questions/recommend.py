@@ -271,11 +271,15 @@ def _interval(record: Mapping[str, Any], name: str, which: str) -> charts.Band |
 
 def choice_label(choice: Deployment) -> str:
     """Describe a deployment as text: instances, GPUs, layout, and engines that support the layout."""
+    return f"{choice_name(choice)}{service.started(choice.layout())}"
+
+
+def choice_name(choice: Deployment) -> str:
+    """Describe a deployment as text: instances, GPUs and layout."""
     if choice.fleet is None:
-        return service.fleet_label(choice.service, choice.replicas)
+        return service.fleet_name(choice.service, choice.replicas)
     chips = f"{choice.accelerators} x {choice.service.setup.hardware.name}"
-    layout = choice.layout()
-    return f"{instances_label(choice)} on {chips}, {layout_label(layout)}{service.started(layout)}"
+    return f"{instances_label(choice)} on {chips}, {layout_label(choice.layout())}"
 
 
 class MostTrafficPage(AnswerPage[recommend.MostTraffic]):

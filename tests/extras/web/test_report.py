@@ -69,6 +69,19 @@ def test_the_script_is_that_of_launch(written: Callable[..., Document], command:
         assert apart[0] == apart[1]
 
 
+@pytest.mark.parametrize(
+    "question", [POOLS, POOLS.replace("--request-rate 5", "--gpus 8"), POOLS.replace("recommend", "price")]
+)
+def test_the_answer_names_all_gpus_of_prefill_and_decode(
+    question: str, written: Callable[..., Document], command: Command
+) -> None:
+    record = json.loads(command(*question.split(), "--json").out)
+    fleet = record.get("choices", [record])[0]
+    (answer,) = written(question).texts("p", class_="answer")
+    instances = f"{fleet['prefill_instances']}P{fleet['decode_instances']}D"
+    assert f"{instances} on {fleet['accelerators']} x NVIDIA H100" in answer
+
+
 def test_the_engine_that_was_asked_for_starts_it(written: Callable[..., Document]) -> None:
     assert "sglang.launch_server" in written(f"{FRONTIER} --engine sglang").text
     assert "trtllm-serve" in written(f"{FRONTIER} --engine trtllm", "--to", "trtllm").text
