@@ -86,8 +86,11 @@ def heading(
     return "; ".join(part for part in parts if part)
 
 
-def frontiers_title(fronts: Sequence[ServiceFrontier | Frontier]) -> str:
-    """Heading of one or several frontiers. If some are frontiers of services, the heading describes only these."""
+def frontiers_title(fronts: Sequence[ServiceFrontier | Frontier], *, speculates: bool = True) -> str:
+    """Heading of one or several frontiers. If some are frontiers of services, the heading describes only these.
+
+    ``speculates`` is False if the heading also describes servers without the speculation methods of the frontiers.
+    """
     from inference_econ.answers.deployments.serving_frontier import ServiceFrontier  # most headings need no frontier
 
     services = [front for front in fronts if isinstance(front, ServiceFrontier)]
@@ -97,7 +100,9 @@ def frontiers_title(fronts: Sequence[ServiceFrontier | Frontier]) -> str:
             [setup for front in services for setup in front.setups],
             [lengths_label(front.requests) for front in services],
             promises=[front.promises for front in services],
-            speculations=[front.candidates[number].speculation for front in services for number in front.shown],
+            speculations=[front.candidates[number].speculation for front in services for number in front.shown]
+            if speculates
+            else (),
         )
     setups = [front.setup for front in fronts]
     proposers = [front.speculation for front in fronts]
@@ -164,8 +169,8 @@ def promises_label(promises: Targets) -> str:
         for name, ms in ((name, 1e3 * value) for name, value in promises.given.items())
     ]
     surely = "" if promises.confidence is None else f" (confidence {100 * promises.confidence:g}%)"
-    which = "default" if promises.is_default else common
-    return f"{f'{which} ' if which else ''}{', '.join(kept)}{surely}"
+    which = f"{'default ' * promises.is_default}{f'{common} ' * bool(common)}"
+    return f"{which}{', '.join(kept)}{surely}"
 
 
 def _priced(setups: Iterable[Setup]) -> str:

@@ -336,6 +336,19 @@ def unused_drafts(subjects: Iterable[Instances]) -> list[str]:
     ]
 
 
+def omitted_drafts(setup: Setup) -> str:
+    """Text on the speculation methods that recipes of the engines add, but a decode step excludes; may be empty."""
+    if not has_recipes(setup):
+        return ""
+    methods = enumerated(
+        f"{practice.proposer.upper()} {practice.draft_length} with {engine.name}"
+        for engine in setup.engines
+        for practice in practices_in(engine.name, setup.model, setup.hardware, setup.precision)
+        if practice.proposer is not None
+    )
+    return f", without speculation (recipes use {methods})" if methods else ""
+
+
 def price_remarks(setups: Iterable[Setup]) -> list[str]:
     """Sentences on prices of different kinds, unknown prices and uncertain prices."""
     setups = list(setups)

@@ -10,7 +10,7 @@ from inference_econ.engine import Interval, Setup, error_spread
 from inference_econ.records.texts import PART_NAMES, amount, chips_label, dollars, layout_label, size
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries
-from inference_econ.report.headings import frontiers_title
+from inference_econ.report.headings import enumerated, frontiers_title, speculation_label
 from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Block, Headline, Table
 from inference_econ.report.service import with_engines
@@ -46,11 +46,9 @@ class AssessmentPage(AnswerPage[Assessment]):
                 layouts.append({} if point is None or gap is self.answer.ideal else point.layout)
         unit = "$" if self.answer.setup.is_priced else "GPU-h"
         columns = ("deployment", "tokens/s", f"{unit}/M output", "vs. measured", "GPUs", "layout", "batch", "MFU %")
-        notes = tuple(doubts([self.answer.setup], self.answer.subjects()))
+        notes = (*_drafts_notes(self.answer), *doubts([self.answer.setup], self.answer.subjects()))
         least = ("engine", "batch", "MFU %")
-        table = Table(
-            frontiers_title([self.answer.anywhere.frontier]), columns, tuple(rows), notes, findings(self.answer), least
-        )
+        table = Table(_title(self.answer), columns, tuple(rows), notes, findings(self.answer), least)
         return [with_engines(table, layouts, [self.answer.setup]), *([] if step is None else [step])]
 
     def blocks(self) -> Sequence[Block]:
@@ -65,6 +63,26 @@ class AssessmentPage(AnswerPage[Assessment]):
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Chart of the frontiers and the measured point."""
         return {"assessment": charts.line_chart(assessment_chart(self.answer))}
+
+
+def _title(assessment: Assessment) -> str:
+    """Heading of the comparison. It omits speculation methods, which the prediction of the server does not have."""
+    return frontiers_title([assessment.anywhere.frontier], speculates=False)
+
+
+def _drafts_notes(assessment: Assessment) -> list[str]:
+    """Note on the speculation methods of the frontier, which the prediction of the server does not have."""
+    front = assessment.anywhere.frontier
+    if not isinstance(front, ServiceFrontier):
+        return []
+    drafts = [front.candidates[number].speculation for number in front.shown]
+    named = enumerated((speculation_label(draft) for draft in drafts if draft is not None), "or")
+    if not named:
+        return []
+    return [
+        f"Deployments of any size may use {named}. The measured server and all other deployments are predicted without "
+        "speculation."
+    ]
 
 
 def _gaps(assessment: Assessment, profile: str = "") -> dict[str, Gap]:
@@ -103,7 +121,7 @@ def step_table(assessment: Assessment) -> Table | None:
             f"{1e3 * least:.3f}",
             str(round(100 * (seconds - least) / (whole - ideal))) if whole > ideal else "-",
         )
-        for name, seconds, least in (*steps, ("total", whole, ideal))
+        for name, seconds, least in (*steps, ("total (measured)", whole, ideal))
     ]
     columns = ("part", "ms", "ideal ms", "% of the gap to the ideal")
     predicted = assessment.predicted
@@ -125,7 +143,7 @@ def assessment_chart(assessment: Assessment) -> Plot:
     speed, cost = measured.tokens_per_second_per_user, measured.dollars_per_million_output_tokens
     point = PlotSeries(f"measured: {speed:g} tokens/s, {_cost(cost, assessment.setup)}", [speed], [cost], points=True)
     return Plot(
-        f"How far is this server from the frontier?\n{frontiers_title([assessment.anywhere.frontier])}",
+        f"How far is this server from the frontier?\n{_title(assessment)}",
         "tokens per second per user",
         f"{'US dollars' if assessment.setup.is_priced else 'GPU-hours'} per million output tokens",
         (*lines, point),

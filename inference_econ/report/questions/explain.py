@@ -36,6 +36,7 @@ from inference_econ.report.notes import (
     extrapolations,
     interval_note,
     no_engine,
+    omitted_drafts,
     setup_warnings,
     startable_notes,
     unit_notes,
@@ -129,7 +130,8 @@ def _explain_notes(explanation: Explanation) -> Iterator[str]:
     replicas, share = float(layout["dp"]), ""
     if replicas > 1:
         share = f" ({explanation.batch / replicas:g} per attention rank, {replicas:g} ranks)"
-    yield f"Layout {layout_label(layout)}{started(layout)}, batch {explanation.batch:g}{share}."
+    plain = "" if explanation.prompt is not None else omitted_drafts(setup)
+    yield f"Layout {layout_label(layout)}{started(layout)}, batch {explanation.batch:g}{share}{plain}."
 
     yield from doubts([setup], explanation.subjects())
     yield from setup_warnings(setup)

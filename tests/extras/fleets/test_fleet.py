@@ -98,7 +98,7 @@ def test_the_default_slo_is_that_of_recommend(layouts: Services) -> None:
     answer, sized = fleet([layouts], [5.0, 9.0], target=0.8), recommend([layouts], 9.0, most=1, play=False)
     assert (answer.targets, answer.usual) == (sized.targets, sized.usual)
     assert answer.usual is not None
-    assert "default TPOT" in FleetPage(answer).tables()[0].title
+    assert "default mean TPOT" in FleetPage(answer).tables()[0].title
     without = fleet([layouts], [5.0, 9.0], ie.Targets(), target=0.8)
     assert without.usual is None and not without.targets.given
 

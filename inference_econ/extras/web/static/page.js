@@ -298,7 +298,7 @@ async function look() {
   const point = frontier.pick();
   const [, gpus, layout, users] = point?.cells ?? [];
   byId("chosen-said").textContent = point
-    ? `${layout} on ${gpus} GPUs: ${users} concurrent requests, ${digits(point.speed)} tokens/s per user.`
+    ? `${layout} on ${gpus} GPU${gpus === "1" ? "" : "s"}: ${users} concurrent requests, ${digits(point.speed)} tokens/s per user.`
     : "No deployment of this series reaches this speed. Move the slider, or select another series.";
   if (!point) return;
   const ask = (/** @type {Panel} */ panel) => panel.ask(address(panel.question, [chosen()], point.at));
