@@ -311,7 +311,7 @@ def unused_drafts(subjects: Iterable[Instances]) -> list[str]:
     for instances in shown:
         if instances.speculates:
             speculating.setdefault(instances.setup.model.name, {})[instances.setup.hardware.name] = None
-    uncovered: dict[str, dict[str, None]] = {}
+    uncovered: dict[tuple[str, str], dict[str, None]] = {}
     without: dict[str, dict[str, None]] = {}
     for setup in (instances.setup for instances in shown if instances.setup.engines and not instances.speculates):
         model, hardware, precision = setup.model, setup.hardware, setup.precision
@@ -319,14 +319,16 @@ def unused_drafts(subjects: Iterable[Instances]) -> list[str]:
         own = [practice for engine in setup.engines for practice in by_engine[engine.name]]
         proposing = any(practice.proposer for practices in by_engine.values() for practice in practices)
         if model.mtp_layers and not any(practice.source for practice in own):
-            uncovered.setdefault(model.name, {})[hardware.name] = None
+            covered = {name for name, each in by_engine.items() if any(practice.source for practice in each)}
+            others = f"{enumerated(sorted(engines - covered), 'or')} " if covered else ""
+            uncovered.setdefault((model.name, others), {})[hardware.name] = None
         elif not proposing and model.name in speculating and hardware.name not in speculating[model.name]:
             without.setdefault(model.name, {})[hardware.name] = None
     return [
         *no_engine([instances.setup for instances in shown]),
         *(
-            f"No recipe covers {name} on {enumerated(chips)}. Add --mtp to use its multi-token prediction."
-            for name, chips in uncovered.items()
+            f"No {engine}recipe covers {name} on {enumerated(chips)}. Add --mtp to use its multi-token prediction."
+            for (name, engine), chips in uncovered.items()
         ),
         *(
             f"{name} has a recipe with speculation on {enumerated(speculating[name])}, but not on {enumerated(chips)}. "

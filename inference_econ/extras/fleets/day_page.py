@@ -49,8 +49,9 @@ class FleetPage(AnswerPage[DayOfFleet]):
                 *(f"Left out: {reason}." for reason in answer.left_out),
             ),
             why=(
-                f"The planned fleet costs at most {100 * answer.plan.gap:.2g}% more than the cheapest fleet that "
-                "serves this load profile and changes its rental units only at full hours.",
+                f"The planned fleet costs at most {100 * answer.plan.gap:.2g}% more than the cheapest fleet of these "
+                "rental units that changes only at full hours. Each GPU has one layout, and another layout may cost "
+                "less; compare with --tp.",
                 f"{RENTAL_UNITS} 'rental units': their smallest and largest number in any hour.",
                 *lot_prices(answer.lots),
                 f"Assumptions: {assumptions_label(self.setups())}.",
