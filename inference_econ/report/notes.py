@@ -343,7 +343,7 @@ def omitted_drafts(setup: Setup) -> str:
     if not has_recipes(setup):
         return ""
     methods = enumerated(
-        f"{practice.proposer.upper()} {practice.draft_length} with {engine.name}"
+        f"{practice.proposer.upper()} {practice.draft_length}"
         for engine in setup.engines
         for practice in practices_in(engine.name, setup.model, setup.hardware, setup.precision)
         if practice.proposer is not None
