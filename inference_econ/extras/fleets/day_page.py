@@ -96,10 +96,11 @@ class FleetPage(AnswerPage[DayOfFleet]):
             met = {run: round(100.0 * day.slo_met_share, 2) for run, day in self.answer.runs.items()}
             better = " The plan meets the SLOs more often." if met["planned"] > met["autoscaled"] else ""
             worth = f"the plan costs {-share:.1f}% more: it changes only at full hours, for the peak load of each hour"
-        constant = 100.0 * (days["constant"] / days["autoscaled"] - 1.0)
+        constant = round(100.0 * (days["constant"] / days["autoscaled"] - 1.0))
+        beside = f"{abs(constant)}% {'more' if constant > 0 else 'less'} than" if constant else "as much as"
         return (
             f"Compared with autoscaling, {worth}.{better} A constant fleet, sized for the busiest hour, "
-            f"costs {abs(constant):.0f}% {'more' if constant >= 0 else 'less'} than autoscaling."
+            f"costs {beside} autoscaling."
         )
 
     def _scaled(self) -> str:

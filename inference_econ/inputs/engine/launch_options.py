@@ -409,7 +409,7 @@ def options_at(engine: str, version: str | None) -> EngineOptions:
     """
     known = versions(engine)
     older = [entry for entry in known if version is None or version_order(entry) <= version_order(version)]
-    return options(engine, (older or known[:1] or [None])[-1])
+    return options(engine, (older or known[:1])[-1] if known else None)
 
 
 @cache
