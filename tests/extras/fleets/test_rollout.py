@@ -79,9 +79,11 @@ def test_small_shares_are_steady(finished: float) -> None:
 
 def test_trajectories_stopped_at_their_first_tokens_have_no_rate() -> None:
     """With speculative decoding, the first step can return several tokens."""
-    options = {"osl": "lognormal:2000:1.5", "max_tokens": 8192, "tp": 1, "engine": "vllm", "eagle": True}
     with np.errstate(all="raise"):
-        (run,) = ie.rollout("llama_3_8b", "h100_sxm", gpus=1, prompts=64, samples=8, finished=0.1, **options).runs
+        (run,) = ie.rollout(
+            "llama_3_8b", "h100_sxm", gpus=1, prompts=64, samples=8, finished=0.1, osl="lognormal:2000:1.5",
+            max_tokens=8192, tp=1, engine="vllm", eagle=True,
+        ).runs  # fmt: skip
     assert run.generation.curve.busy_share > 0.0
 
 
