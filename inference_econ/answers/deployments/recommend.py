@@ -654,10 +654,10 @@ def recommend_for_users(
             found = sized(choice, rate * (1.0 + margin.headroom), promised, play=play)
             if found is None:
                 return None
-            before, rate = rate, _rate_of_users(users, found, promised, scv)
+            choice, before, rate = found, rate, _rate_of_users(users, found, promised, scv)
             if rate <= before * (1.0 + _SAME_RATE):
                 break
-        return with_margin(found, min(rate, before), margin, promised, arrival_scv=scv, play=play)
+        return with_margin(choice, min(rate, before), margin, promised, arrival_scv=scv, play=play)
 
     def lowest_rate(choice: Deployment, promised: Targets) -> float:
         """Request rate of the users at the longest E2E latency within the SLOs [1/s]."""
