@@ -374,7 +374,7 @@ _EQUAL, _LIKELY = 1.001, 0.5
 
 #: No capacity above the stated load.
 _NO_MARGIN = Margin()
-#: Number of deployments that are compared if a margin is set [1].
+#: Number of deployments that are compared if a margin or a number of users is set [1].
 _COMPARED = 20
 #: Maximum number of iterations that find the request rate of users, and relative tolerance of this rate [1].
 _ROUNDS, _SAME_RATE = 12, 0.01
