@@ -162,9 +162,9 @@ def promises_label(promises: Targets) -> str:
     """Latency targets with their percentile and probability; empty without targets."""
     if not promises.given:
         return ""
-    common = promises.common
+    common, most = promises.common, " " if promises.is_default else " <= "
     kept = [
-        f"{'' if common else f'{promises.percentile_of(name)} '}{name.upper()} <= "
+        f"{'' if common else f'{promises.percentile_of(name)} '}{name.upper()}{most}"
         + (f"{ms / 1e3:.6g} s" if ms >= _SECONDS else f"{round(ms, 2) or ms:.6g} ms")
         for name, ms in ((name, 1e3 * value) for name, value in promises.given.items())
     ]

@@ -325,7 +325,7 @@ def test_a_measured_server_as_a_scenario(write: Write) -> None:
     assert result.assessment.measured == by_hand.measured
     assert result.assessment.anywhere.speed_factor == by_hand.anywhere.speed_factor
     shown, step = scenario_tables(result)
-    assert shown.rows[0][:2] == ("measured", "50.0") and step.rows[-1][0] == "total"
+    assert shown.rows[0][:2] == ("measured", "50.0") and step.rows[-1][0] == "total (measured)"
     record = result.record()
     assert record["assessment"]["measured"]["batch"] == 8
     assert "curves" not in record

@@ -648,14 +648,22 @@ def recommend_for_users(
         fleet = smallest(choice.fleet.pools, rate, DisaggregationTerms(promised, scv))
         return None if fleet is None else Deployment.of_pools(fleet)
 
+    def rate_on(choice: Deployment, rate: float, promised: Targets, *, play: bool) -> float:
+        """Request rate of the users on a deployment; with a simulation at ``rate``, a rate nearer to it [1/s]."""
+        if not play:
+            return _rate_of_users(users, choice, promised, scv)
+        load = at_rate(choice, rate, targets=promised, arrival_scv=scv).load
+        # The latency may rise faster than the rate, so half of the way is taken.
+        return math.sqrt(rate * users.requests_per_second(min(load.e2e_seconds["mean"], _ENDLESS)))
+
     def for_users(choice: Deployment, rate: float, promised: Targets, *, play: bool) -> Deployment | None:
         """Size a deployment for the rate of its users, from a low rate upward; None if nothing meets the SLOs."""
         for _ in range(_ROUNDS):
             found = sized(choice, rate * (1.0 + margin.headroom), promised, play=play)
             if found is None:
                 return None
-            choice, before, rate = found, rate, _rate_of_users(users, found, promised, scv)
-            if rate <= before * (1.0 + _SAME_RATE):
+            choice, before, rate = found, rate, rate_on(found, rate, promised, play=play)
+            if rate <= before * (1.0 + _SAME_RATE) and (not play or rate >= before * (1.0 - _SAME_RATE)):
                 break
         return with_margin(choice, min(rate, before), margin, promised, arrival_scv=scv, play=play)
 

@@ -97,7 +97,7 @@ class FleetPage(AnswerPage[DayOfFleet]):
             better = " The plan meets the SLOs more often." if met["planned"] > met["autoscaled"] else ""
             worth = f"the plan costs {-share:.1f}% more: it changes only at full hours, for the peak load of each hour"
         constant = round(100.0 * (days["constant"] / days["autoscaled"] - 1.0))
-        beside = f"{abs(constant)}% {'more' if constant > 0 else 'less'} than" if constant else "as much as"
+        beside = f"{abs(constant)}% {'more' if constant > 0 else 'less'} than" if constant else "the same as"
         return (
             f"Compared with autoscaling, {worth}.{better} A constant fleet, sized for the busiest hour, "
             f"costs {beside} autoscaling."
