@@ -21,6 +21,7 @@ from inference_econ.engine.memory import weight_bytes
 from inference_econ.engine.prefill import prefill
 from inference_econ.engine.setup import Setup, changed, real_changes, with_usual_cache, without_exceptions
 from inference_econ.engine.step import step_seconds
+from inference_econ.engine.uncertainty import changed_values
 from inference_econ.errors import InputError
 from inference_econ.inputs import (
     Assumptions,
@@ -117,11 +118,17 @@ def bare_name(model: str, weights: str) -> str:
 def evidence_of(setup: Setup, *, disaggregated: bool, speculates: bool) -> Evidence:
     """Evidence for a deployment of one engine; ``model only`` if the setup does not fix an engine.
 
-    The measured runs are in ``scenarios/measured/evidence.csv``, a table of all measurements in the package.
+    The measured runs are in ``scenarios/measured/evidence.csv``, a table of all measurements in the package. A model or
+    GPU with values changed by what-ifs was not measured.
     """
     arrangement = "disaggregated" if disaggregated else "aggregated", speculates
     engine = setup.engines[0].name if len(setup.engines) == 1 else ""
-    return _evidence(Facts.of(engine, setup.model, setup.precision, setup.hardware, arrangement))
+    facts = Facts.of(engine, setup.model, setup.precision, setup.hardware, arrangement)
+    if changed_values(setup.model):
+        facts = facts._replace(model=f"{facts.model} (changed)")
+    if changed_values(setup.hardware):
+        facts = facts._replace(hardware=f"{facts.hardware} (changed)")
+    return _evidence(facts)
 
 
 @cache

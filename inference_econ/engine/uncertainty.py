@@ -445,6 +445,12 @@ def _worded(text: str, unlike: Unlike) -> UnlikeReason:
     return UnlikeReason(text, text, unlike)
 
 
+def changed_values(spec: HardwareSpec | ModelSpec) -> list[str]:
+    """Fields of a GPU or a model that what-ifs changed and that affect predicted times."""
+    what_ifs = (field for field, source in spec.sources.items() if source.kind == "what_if")
+    return [field for field in what_ifs if field.partition(".")[0] not in _NO_TIME]
+
+
 def _changed(subject: Subject) -> Iterator[UnlikeReason]:
     """Yield reasons for changes of the chip or the model, because measurements apply only to the original."""
     parts: tuple[tuple[Unlike, HardwareSpec | ModelSpec], ...] = (
@@ -452,11 +458,7 @@ def _changed(subject: Subject) -> Iterator[UnlikeReason]:
         ("model", subject.model),
     )
     for part, spec in parts:
-        fields = [
-            field for field, source in spec.sources.items()
-            if source.kind == "what_if" and field.partition(".")[0] not in _NO_TIME
-        ]  # fmt: skip
-        if fields:
+        if fields := changed_values(spec):
             yield _worded(f"the {part} has changed values ({', '.join(fields)})", part)
 
 

@@ -272,11 +272,18 @@ def test_disaggregated_groups_have_a_margin_too() -> None:
     assert max(spare.prefill_utilization, spare.decode_utilization) < 1.0
 
 
+@pytest.mark.parametrize("margin", [Margin(), Margin(spare=3), Margin(headroom=1.0), Margin(utilization=0.5)])
 @pytest.mark.parametrize("users", [Users(100.0), Users(500.0, 20.0)])
-def test_users_are_those_of_little_s_law(users: Users) -> None:
-    found = recommend_for_users(small.market("aggregated"), users, small.TARGETS)[0]
-    cycle = found.load.e2e_seconds["mean"] + users.think_seconds
-    assert found.requests_per_second * cycle == pytest.approx(users.number, rel=0.02)
+def test_users_are_those_of_little_s_law(users: Users, margin: Margin) -> None:
+    for found in recommend_for_users(small.market("aggregated"), users, small.TARGETS, margin=margin):
+        cycle = found.load.e2e_seconds["mean"] + users.think_seconds
+        assert found.requests_per_second * cycle == pytest.approx(users.number, rel=0.03)
+
+
+def test_headroom_for_users_is_for_more_users() -> None:
+    some, twice = Users(100.0), Users(200.0)
+    peak = recommend_for_users(small.market("aggregated"), some, small.TARGETS, margin=Margin(headroom=1.0))[0]
+    assert peak.replicas == recommend_for_users(small.market("aggregated"), twice, small.TARGETS)[0].replicas
 
 
 def test_what_is_recommended_for_users_is_what_is_recommended_for_their_rate() -> None:

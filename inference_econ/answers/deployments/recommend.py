@@ -377,7 +377,7 @@ _NO_MARGIN = Margin()
 #: Number of deployments that are compared if a margin or a number of users is set [1].
 _COMPARED = 20
 #: Maximum number of iterations that find the request rate of users, and relative tolerance of this rate [1].
-_ROUNDS, _SAME_RATE = 12, 0.01
+_ROUNDS, _SAME_RATE = 12, 0.02
 #: E2E latency that stands for an unbounded queue [s].
 _ENDLESS = 1e6
 
@@ -625,7 +625,7 @@ def recommend_for_users(
 ) -> Recommendation:
     """Find the cheapest deployments for a number of users; see :func:`recommend` for the other parameters.
 
-    Each deployment has the request rate that the users send at its own mean E2E latency.
+    Each deployment has the request rate that the users send at its own mean E2E latency. Headroom is for more users.
 
     Raises
     ------
@@ -639,6 +639,8 @@ def recommend_for_users(
     """
     candidates, most = as_candidates(offers), options.pop("most", 5)
     scv, play, margin = options.get("arrival_scv", 1.0), options.get("play", True), options.get("margin", _NO_MARGIN)
+    # The headroom is for more users, not for the higher rate of the same users.
+    most_users = replace(users, number=users.number * (1.0 + margin.headroom))
 
     def sized(choice: Deployment, rate: float, promised: Targets, *, play: bool) -> Deployment | None:
         """Deployment with the fewest instances that meet the SLOs at a rate, in the layouts of another deployment."""
@@ -648,30 +650,40 @@ def recommend_for_users(
         fleet = smallest(choice.fleet.pools, rate, DisaggregationTerms(promised, scv))
         return None if fleet is None else Deployment.of_pools(fleet)
 
-    def rate_on(choice: Deployment, rate: float, promised: Targets, *, play: bool) -> float:
-        """Request rate of the users on a deployment; with a simulation at ``rate``, a rate nearer to it [1/s]."""
+    def own_rate(choice: Deployment, rate: float, promised: Targets, crowd: Users, *, play: bool) -> float:
+        """Request rate of users on a deployment [1/s]: in a closed loop, or at the simulated latency under ``rate``."""
         if not play:
-            return _rate_of_users(users, choice, promised, scv)
+            return _rate_of_users(crowd, choice, promised, scv)
         load = at_rate(choice, rate, targets=promised, arrival_scv=scv).load
-        # The latency may rise faster than the rate, so half of the way is taken.
-        return math.sqrt(rate * users.requests_per_second(min(load.e2e_seconds["mean"], _ENDLESS)))
-
-    def for_users(choice: Deployment, rate: float, promised: Targets, *, play: bool) -> Deployment | None:
-        """Size a deployment for the rate of its users, from a low rate upward; None if nothing meets the SLOs."""
-        for _ in range(_ROUNDS):
-            found = sized(choice, rate * (1.0 + margin.headroom), promised, play=play)
-            if found is None:
-                return None
-            choice, before, rate = found, rate, rate_on(found, rate, promised, play=play)
-            if rate <= before * (1.0 + _SAME_RATE) and (not play or rate >= before * (1.0 - _SAME_RATE)):
-                break
-        return with_margin(choice, min(rate, before), margin, promised, arrival_scv=scv, play=play)
+        return crowd.requests_per_second(min(load.e2e_seconds["mean"], _ENDLESS))
 
     def lowest_rate(choice: Deployment, promised: Targets) -> float:
         """Request rate of the users at the longest E2E latency within the SLOs [1/s]."""
         wait = min(promised.ttft_seconds, choice.load.ttft_seconds["mean"])
         slowest = min(wait + choice.service.requests.osl.mean * promised.tpot_seconds, promised.e2e_seconds)
-        return users.requests_per_second(slowest) if slowest < math.inf else choice.requests_per_second
+        return most_users.requests_per_second(slowest) if slowest < math.inf else choice.requests_per_second
+
+    def for_users(choice: Deployment, promised: Targets, *, play: bool) -> Deployment | None:
+        """Size a deployment for the rate of its users, from a low rate upward; None if nothing meets the SLOs."""
+
+        def planned(rate: float, *, play: bool) -> tuple[Deployment | None, float]:
+            found = sized(choice, rate, promised, play=play)
+            return found, 0.0 if found is None else own_rate(found, rate, promised, most_users, play=play)
+
+        found, rate = _at_own_rate(partial(planned, play=False), lowest_rate(choice, promised), play=False)
+        if play and found is not None:
+            found, rate = _at_own_rate(partial(planned, play=True), rate, play=True)
+        if found is None:
+            return None
+        least = found
+
+        def with_spares(rate: float) -> tuple[Deployment | None, float]:
+            found = with_margin(least, rate, margin, promised, arrival_scv=scv, play=play)
+            return found, own_rate(found, rate, promised, users, play=play)
+
+        if margin:
+            found, rate = _at_own_rate(with_spares, rate, play=play)
+        return found and at_rate(found, rate, targets=promised, arrival_scv=scv, play=play)
 
     def at_rates_of_users(promised: Targets) -> Recommendation:
         """Cheapest deployments within given SLOs, at the request rates of the users."""
@@ -679,17 +691,44 @@ def recommend_for_users(
         rate = users.requests_per_second(first.load.e2e_seconds["mean"])
         found = recommend(candidates, rate, promised, **{**options, "most": _COMPARED, "play": False})
 
-        def ranked(choices: Iterable[Deployment | None]) -> list[Deployment]:
-            kept = (choice for choice in choices if choice is not None)
+        def ranked(choices: Iterable[Deployment], *, play: bool) -> list[Deployment]:
+            own = (for_users(choice, promised, play=play) for choice in choices)
+            kept = (choice for choice in own if choice is not None)
             return some_of_each_chip(sorted(kept, key=partial(_rank, promised)), most)
 
-        own = ranked(for_users(choice, lowest_rate(choice, promised), promised, play=False) for choice in found)
-        if play:
-            own = ranked(for_users(choice, choice.requests_per_second, promised, play=True) for choice in own)
-        return replace(found, choices=tuple(own))
+        chosen = ranked(found, play=False)
+        return replace(found, choices=tuple(ranked(chosen, play=True) if play else chosen))
 
     found, _, usual = with_default_slo(candidates, targets, at_rates_of_users)
     return replace(found, users=users, usual=usual)
+
+
+def _at_own_rate(
+    deployed: Callable[[float], tuple[Deployment | None, float]], rate: float, *, play: bool
+) -> tuple[Deployment | None, float]:
+    """Find a deployment for a rate that its users send at their own latency, and this rate [1/s].
+
+    Parameters
+    ----------
+    deployed : callable
+        Function that returns the deployment for a rate, and the rate that its users send [1/s]. The deployment may be
+        None.
+    rate : float
+        First rate, at most the result without simulations [1/s].
+    play : bool
+        True if the second rate comes from a simulation at the first rate. It may then fall faster than the first rate
+        rises, so the search bisects.
+    """
+    low, high = 0.0, math.inf
+    for _ in range(_ROUNDS):
+        found, own = deployed(rate)
+        if found is None or abs(own / rate - 1.0) < _SAME_RATE or (own < rate and not play):
+            break
+        low, high = (rate, high) if own > rate else (low, rate)
+        if play:
+            own = math.sqrt(low * high) if 0.0 < low < high < math.inf else math.sqrt(rate * own)
+        rate = own
+    return found, rate if play else min(own, rate)
 
 
 def _rate_of_users(users: Users, deployment: Deployment, targets: Targets, arrival_scv: float) -> float:
