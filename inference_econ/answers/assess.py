@@ -515,8 +515,15 @@ def gap(
     return Gap(measured, setup, front, speeds, costs, faster, cheaper, float(on_it), subject)
 
 
-#: Verdict on a measured time per output token, compared with the predicted time.
+#: Verdict on a measured latency, compared with the predicted latency.
 Expected = Literal["faster", "as expected", "slower"]
+
+
+def _expected(seconds: float, likely: Interval) -> Expected:
+    """Compare a measured latency [s] with the interval of its prediction [s]."""
+    if seconds > likely.high:
+        return "slower"
+    return "as expected" if seconds >= likely.low else "faster"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -582,9 +589,13 @@ class Assessment(Shown):
         if (seconds := self.predicted_seconds) is None:
             return None
         likely = self.likely_seconds or Interval((1 - NEAR) * seconds, (1 + NEAR) * seconds)
-        if self.measured.seconds > likely.high:
-            return "slower"
-        return "as expected" if self.measured.seconds >= likely.low else "faster"
+        return _expected(self.measured.seconds, likely)
+
+    @property
+    def expected_ttft(self) -> Expected | None:
+        """Verdict on the measured TTFT, from its 80% interval; None without a measurement or an interval."""
+        _, likely = self.predicted_ttft
+        return None if self.ttft_seconds is None or likely is None else _expected(self.ttft_seconds, likely)
 
     @property
     def predicted_ttft(self) -> tuple[float | None, Interval | None]:

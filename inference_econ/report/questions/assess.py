@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from inference_econ.answers.assess import NEAR, Assessment, ComparedPoint, Gap, OperatingPoint, SteadyService
+from inference_econ.answers.assess import NEAR, Assessment, ComparedPoint, Expected, Gap, OperatingPoint, SteadyService
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
 from inference_econ.engine import Interval, Setup, error_spread
 from inference_econ.records.texts import PART_NAMES, amount, chips_label, dollars, layout_label, size
@@ -17,6 +17,10 @@ from inference_econ.report.service import with_engines
 
 #: Smallest reported share of the measured time per token [1].
 _NOTABLE = 0.02
+#: Verdicts on a measured latency.
+_EXPECTED: Mapping[Expected, str] = {
+    "faster": "FASTER THAN EXPECTED", "as expected": "AS EXPECTED", "slower": "SLOWER THAN EXPECTED"
+}  # fmt: skip
 #: Names of the parts of the time per token.
 NAMES = {**PART_NAMES, "prompts": "prefill of other requests"}
 
@@ -179,9 +183,11 @@ def _beside_prediction(assessment: Assessment) -> str:
     if measured.mfu > 1.0:
         speed = f"{measured.tokens_per_second_per_user:g} tokens/s"
         return f"IMPOSSIBLE: {_beyond(measured)} If {speed} is the total of all requests, give it as --throughput."
-    words = {"faster": "FASTER THAN EXPECTED", "as expected": "AS EXPECTED", "slower": "SLOWER THAN EXPECTED"}
     expected = f"the predicted TPOT is {_ms(1 / predicted.tokens_per_second_per_user)}"
-    sentence = f"{words[assessment.expected]}: {seen}, and {expected}"
+    found = _EXPECTED[assessment.expected]
+    if assessment.expected_ttft in ("faster", "slower"):
+        found = f"TPOT {found}, TTFT {_EXPECTED[assessment.expected_ttft]}"
+    sentence = f"{found}: {seen}, and {expected}"
     ends = _ends(likely) or f" (no interval: {assessment.setup.assumptions.name} was fitted to no server)"
     seconds, around = assessment.predicted_ttft
     first = ""
@@ -192,7 +198,9 @@ def _beside_prediction(assessment: Assessment) -> str:
 
 def _ends(likely: Interval | None, form: str = ".3g") -> str:
     """80% interval in parentheses; empty if it is unknown."""
-    return "" if likely is None else f" (80% interval {1e3 * likely.low:{form}} to {1e3 * likely.high:{form}} ms)"
+    if likely is None:
+        return ""
+    return f" (80% interval {_number(1e3 * likely.low, form)} to {_number(1e3 * likely.high, form)} ms)"
 
 
 def _beside_others(assessment: Assessment) -> str:
@@ -227,8 +235,13 @@ def _basis(assessment: Assessment) -> str:
     return f"The prediction comes from {profile}, for {kind} on {_fleet(measured)}{layout}{load}."
 
 
-def _ms(seconds: float) -> str:
-    return f"{1e3 * seconds:.3g} ms"
+def _ms(seconds: float, form: str = ".3g") -> str:
+    return f"{_number(1e3 * seconds, form)} ms"
+
+
+def _number(value: float, form: str) -> str:
+    """Format a number; from 1,000, as an integer with thousands separators instead of an exponent."""
+    return f"{value:,.0f}" if value >= 999.5 else f"{value:{form}}"
 
 
 def _fleet(measured: OperatingPoint) -> str:
@@ -293,8 +306,8 @@ def _on_frontiers(assessment: Assessment) -> Iterator[str]:
         yield (
             f"Prediction errors {'do not' if gap.certain else 'may'} explain the difference from the frontier. A "
             "frontier server with these GPUs and this batch has a TPOT of "
-            f"{1e3 * likely.low:.4g} to {1e3 * likely.high:.4g} ms (80% interval). "
-            f"The TPOT of your server is {1e3 * gap.measured.seconds:.4g} ms."
+            f"{_number(1e3 * likely.low, '.4g')} to {_ms(likely.high, '.4g')} (80% interval). "
+            f"The TPOT of your server is {_ms(gap.measured.seconds, '.4g')}."
         )
     if same.verdict == "on" != gap.verdict:
         yield (
