@@ -29,19 +29,22 @@ class HourCostPage(AnswerPage[HourCost]):
         bought, seller = chip.purchase, ""
         if bought is not None and bought.dollars_per_accelerator == cost.purchase_dollars:
             seller = f" ({bought.kind}, {bought.date})"
-        notes = [
+        drawn, grid = cost.power_record(), cost.grid
+        notes = []
+        if grid is not None:
+            notes.append(
+                f"In use, a GPU emits {amount(drawn['grams_co2e_per_accelerator_hour'])} gCO2e per hour at {grid.text}."
+            )
+        notes.append(
             f"The GPU is bought for ${cost.purchase_dollars:,.0f}{seller} and used for {cost.terms.lifetime_years:g} "
             f"years, at {100 * cost.terms.cost_of_capital:g}% interest. In other commands, use --price {total:.4g}."
-        ]
+        )
         node = node_record(chip, total)
         if node["usd_per_node_hour"] is not None:
             notes.append(f"A node of {node['gpus_per_node']} costs ${node['usd_per_node_hour']:.4g} per hour.")
-        drawn, grid, carbon = cost.power_record(), cost.grid, ""
-        if grid is not None:
-            carbon = f", {amount(drawn['grams_co2e_per_accelerator_hour'])} g per hour at {grid.text}"
         notes.append(
             f"In use, a GPU draws {drawn['board_watts']:g} W, {drawn['server_watts']:g} W with its share of the "
-            f"server, and {drawn['facility_watts']:g} W with cooling and power losses{carbon}."
+            f"server, and {drawn['facility_watts']:g} W with cooling and power losses."
         )
         use = f"The cost is divided among {100 * cost.terms.utilisation:g}% of all hours."
         if always:

@@ -67,7 +67,9 @@ class PricePage(AnswerPage[Sheet]):
             *([] if sheet.input_price is None else [_output_price(sheet, sheet.input_price)]),
         ]
         load = f"{choice_label(sheet)}. The load is {100 * sheet.load.utilization:.0f}% of capacity."
+        power = service.power_notes(setup, sheet.power())
         notes = [
+            *([] if setup.grid is None else power),
             # Comparisons with prices share a note, so that they do not displace the notes on prediction errors.
             " ".join([load, *earned]),
             *service.default_slo_notes(sheet.usual),
@@ -80,7 +82,7 @@ class PricePage(AnswerPage[Sheet]):
         why = [
             *chosen,
             *service.load_notes(sheet.load, sheet.replicas, sheet.targets),
-            *service.power_notes(setup, sheet.power()),
+            *(power if setup.grid is None else []),
             f"Assumptions: {setup.assumptions.name}.",
             "Each kind of token (new input, cached input, output) pays for its share of GPU time. Idle time is "
             "divided in the same proportion.",
