@@ -17,6 +17,7 @@ from inference_econ.records.texts import words
 from inference_econ.report.headings import basis_label, enumerated
 
 if TYPE_CHECKING:
+    from inference_econ.inputs.prices import HourPrice
     from inference_econ.search import Saving
 
 #: Plural names of quantities.
@@ -235,8 +236,10 @@ _NOTICED = 0.01
 
 
 def doubts(setups: Sequence[Setup], subjects: Iterable[Instances]) -> list[str]:
-    """Warnings below a table, on doubtful numbers, left-out engines, and queries that no engine supports."""
-    return [*no_engine(setups), *warnings(subjects), *left_out(setups)]
+    """Warnings below a table, on prices, doubtful numbers, left-out engines, and queries that no engine supports."""
+    shown = list(subjects)
+    unranked = unranked_remarks(instances.setup for instances in shown)
+    return [*unranked, *no_engine(setups), *warnings(shown), *left_out(setups)]
 
 
 def grounds(
@@ -351,19 +354,29 @@ def omitted_drafts(setup: Setup) -> str:
     return f", without speculation (recipes use {methods})" if methods else ""
 
 
+def unranked_remarks(setups: Iterable[Setup]) -> list[str]:
+    """Sentence on GPUs that are not ranked, because their prices differ in kind; empty if all are of one kind."""
+    listed = _prices(setups)
+    if len({price.order for price in listed.values()}) < 2:
+        return []
+    kinds = ", ".join(f"{chip} {price.label}" for chip, price in listed.items())
+    return [
+        f"These GPUs are not ranked, because their prices differ in kind ({kinds}). Use one kind with --price alike."
+    ]
+
+
+def _prices(setups: Iterable[Setup]) -> dict[str, HourPrice]:
+    """Known prices of an accelerator-hour by GPU."""
+    return {setup.hardware.name: setup.hour_price for setup in setups if setup.is_priced}
+
+
 def price_remarks(setups: Iterable[Setup]) -> list[str]:
-    """Sentences on prices of different kinds, unknown prices and uncertain prices."""
+    """Sentences on unknown prices and uncertain prices."""
     setups = list(setups)
-    listed = {setup.hardware.name: setup.hour_price for setup in setups if setup.is_priced}
+    listed = _prices(setups)
     unknown = sorted({setup.hardware.name for setup in setups} - {*listed})
     doubtful = [f"{chip} (${price.dollars:.4g}, {price.doubt})" for chip, price in listed.items() if price.doubt]
     remarks = [f"The price of {', '.join(unknown)} is unknown. Give one with --price."] if listed and unknown else []
-    if len({price.order for price in listed.values()}) > 1:
-        kinds = ", ".join(f"{chip} {price.label}" for chip, price in listed.items())
-        remarks.append(
-            f"These GPUs are not ranked, because their prices differ in kind ({kinds}). Use one kind with --price "
-            "alike."
-        )
     if doubtful:
         remarks.append(f"Uncertain prices: {', '.join(doubtful)}. Set today's price with --price.")
     return remarks

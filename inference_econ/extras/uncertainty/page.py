@@ -20,7 +20,7 @@ from inference_econ.report import charts
 from inference_econ.report.charts.plot import Band, Plot, PlotSeries
 from inference_econ.report.headings import frontiers_title
 from inference_econ.report.page import AnswerPage, Block, Headline, Pieces, Table
-from inference_econ.report.questions.frontier import assumed, warned
+from inference_econ.report.questions.frontier import assumed, unranked, warned
 
 #: Maximum standard error of the share of avoided wrong choices, above which inputs are not ranked [1].
 _VAGUE = 0.02
@@ -167,7 +167,7 @@ def cost_table(study: Uncertainty) -> Table:
             share = ">99" if 0.995 <= reached < 1.0 else "<1" if 0.0 < reached < 0.005 else f"{100 * reached:.0f}"
             chance = (_percent(study.chance(index, at)),) if several else ()
             rows.append((label, f"{speed:g}", *map(_dollars, costs), f"{share} %", *chance))
-    notes = warned(fronts)
+    notes = [*unranked(fronts), *warned(fronts)]
     samples = study.plan.samples
     why = [
         "'$ now': lowest cost per million output tokens at this speed or above, with the present inputs. '$ 10 %' to "

@@ -123,6 +123,7 @@ def comparison_table(result: Comparison, speeds: Sequence[float], costs: Sequenc
         probability = "" if winner.chance is None else f" ({chance_percent(winner.chance)}%)"
         cheapest.append(f"{winner.label} at {winner.speed:g} tokens/s{probability}")
     notes = [f"Cheapest (with probability): {', '.join(cheapest)}."] if best else []
+    notes += frontier.unranked(fronts)
     if any(winner.rivals for winner in best):
         notes.append("~ marks a cost that may also be the lowest.")
     if bound:

@@ -233,10 +233,15 @@ def point_details(front: AnyFront) -> dict[str, list[float | str | None]]:
 
 
 def warned(fronts: Mapping[str, AnyFront]) -> list[str]:
-    """Warnings on some frontiers."""
-    setups = [front.setup for front in fronts.values()]
-    preferred = _preferred(fronts)
-    return [*notes.unused_drafts(preferred), *notes.doubts(setups, preferred), *notes.scale_notes(setups)]
+    """Warnings on some frontiers; for prices of different kinds, see :func:`unranked`."""
+    setups, preferred = [front.setup for front in fronts.values()], _preferred(fronts)
+    engines = [*notes.unused_drafts(preferred), *notes.no_engine(setups)]
+    return [*engines, *notes.warnings(preferred), *notes.left_out(setups), *notes.scale_notes(setups)]
+
+
+def unranked(fronts: Mapping[str, AnyFront]) -> list[str]:
+    """Warning on frontiers that are not ranked, because their prices differ in kind."""
+    return notes.unranked_remarks(instances.setup for instances in _preferred(fronts))
 
 
 def assumed(fronts: Mapping[str, AnyFront]) -> list[str]:

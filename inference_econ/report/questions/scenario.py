@@ -149,9 +149,9 @@ def scenario_table(result: Result) -> Table:
     why = []
     if fronts:
         from inference_econ.report.headings import frontiers_title
-        from inference_econ.report.questions.frontier import assumed, warned
+        from inference_econ.report.questions.frontier import assumed, unranked, warned
 
-        notes += [f"{frontiers_title([*fronts.values()])}.", *warned(fronts)]
+        notes += [*unranked(fronts), f"{frontiers_title([*fronts.values()])}.", *warned(fronts)]
         why = assumed(fronts)
     title = f"{result.scenario.name}: the {point} of each series"
     return Table(title, ("series", *(column.title for column in shown.columns)), lines, tuple(notes), tuple(why))
