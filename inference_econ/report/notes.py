@@ -354,11 +354,29 @@ def omitted_drafts(setup: Setup) -> str:
     return f", without speculation (recipes use {methods})" if methods else ""
 
 
-def unranked_remarks(setups: Iterable[Setup]) -> list[str]:
-    """Sentence on GPUs that are not ranked, because their prices differ in kind; empty if all are of one kind."""
+def unranked_remarks(setups: Iterable[Setup], ranked: int | None = None) -> list[str]:
+    """Sentence on GPUs that are not ranked, because their prices differ in kind; empty if all are of one kind.
+
+    Parameters
+    ----------
+    setups : iterable of Setup
+        Setups with the prices.
+    ranked : int, optional
+        Rank of the kind of price that ranked GPUs have (:attr:`inference_econ.inputs.prices.HourPrice.order`). By
+        default, it is the first rank among the prices.
+    """
     listed = _prices(setups)
-    if len({price.order for price in listed.values()}) < 2:
+    orders = [price.order for price in listed.values()]
+    if len(set(orders)) < 2:
         return []
+    ranked = min(orders) if ranked is None else ranked
+    if orders.count(ranked) > 1:
+        others = [f"{chip} ({price.label})" for chip, price in listed.items() if price.order != ranked]
+        verb, reason = ("is", "its price differs") if len(others) == 1 else ("are", "their prices differ")
+        return [
+            f"{enumerated(others)} {verb} not ranked with the other GPUs, because {reason} in kind. Use one kind with "
+            "--price alike."
+        ]
     kinds = ", ".join(f"{chip} {price.label}" for chip, price in listed.items())
     return [
         f"These GPUs are not ranked, because their prices differ in kind ({kinds}). Use one kind with --price alike."

@@ -17,7 +17,7 @@ from inference_econ.inputs import Scenario, Settings, catalog, prices
 from inference_econ.records.facts import price_record, without_unknown_costs
 from inference_econ.records.plain import Frame, frame_of
 from inference_econ.records.sources import source_records
-from inference_econ.studies.results import Result, common_speeds
+from inference_econ.studies.results import Curve, Result, common_speeds
 from inference_econ.studies.scenario import run
 
 #: Smallest probability of being cheaper than the cheapest frontier with which another frontier is a rival [1].
@@ -70,6 +70,19 @@ class Comparison(Result):
         """Round speeds in the range that API providers offer and that the frontiers cover [tokens/s per user]."""
         return common_speeds([curve.tokens_per_second for curve in self.curves])
 
+    @property
+    def price_order(self) -> int:
+        """Rank of the kind of price that ranked frontiers have (:attr:`inference_econ.inputs.prices.HourPrice.order`).
+
+        Frontiers with lower-bound costs do not count, unless all frontiers have such costs.
+        """
+        return min(curve.front.setup.hour_price.order for curve in self._competing)
+
+    @property
+    def _competing(self) -> Sequence[Curve]:
+        """Frontiers without lower-bound costs; all frontiers if all costs are lower bounds."""
+        return [curve for curve in self.curves if curve.label not in self.bounds] or self.curves
+
     def winners(self, speeds: Sequence[float]) -> list[Winner]:
         """Return the cheapest frontier at each speed that at least two frontiers reach.
 
@@ -85,10 +98,8 @@ class Comparison(Result):
         fronts = (curve.frontier for curve in self.curves)
         if len({front.requests for front in fronts if isinstance(front, ServiceFrontier)}) > 1:
             return []
-        bound = self.bounds
-        competing = [curve for curve in self.curves if curve.label not in bound] or self.curves
-        first_kind = min(curve.front.setup.hour_price.order for curve in competing)
-        competing = [curve for curve in competing if curve.front.setup.hour_price.order == first_kind]
+        order = self.price_order
+        competing = [curve for curve in self._competing if curve.front.setup.hour_price.order == order]
         best = []
         for speed in speeds:
             costs = {curve.label: likely for curve in competing if (likely := curve.likely_at(speed)) is not None}

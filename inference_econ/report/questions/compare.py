@@ -122,8 +122,8 @@ def comparison_table(result: Comparison, speeds: Sequence[float], costs: Sequenc
             continue
         probability = "" if winner.chance is None else f" ({chance_percent(winner.chance)}%)"
         cheapest.append(f"{winner.label} at {winner.speed:g} tokens/s{probability}")
-    notes = [f"Cheapest (with probability): {', '.join(cheapest)}."] if best else []
-    notes += frontier.unranked(fronts)
+    notes = [f"Cheapest{_ranked_kind(result)} (with probability): {', '.join(cheapest)}."] if best else []
+    notes += frontier.unranked(fronts, result.price_order)
     if any(winner.rivals for winner in best):
         notes.append("~ marks a cost that may also be the lowest.")
     if bound:
@@ -150,6 +150,13 @@ def comparison_table(result: Comparison, speeds: Sequence[float], costs: Sequenc
     shown = {label: front.preferred().layout for label, front in fronts.items()}
     setups = [front.setup for front in fronts.values()]
     return with_engines(table, [shown.get(label, {}) for label in result.labels], setups)
+
+
+def _ranked_kind(result: Comparison) -> str:
+    """Kind of price of the ranked GPUs as text; empty if all GPUs have this kind of price."""
+    listed = [curve.front.setup.hour_price for curve in result.curves if curve.is_priced]
+    ranked = [price.kind.replace("_", "-") for price in listed if price.order == result.price_order]
+    return f" of the GPUs with {enumerated(ranked, 'or')} prices" if len(ranked) < len(listed) else ""
 
 
 def _marked(label: str, shown: str, bound: Collection[str]) -> str:

@@ -239,9 +239,12 @@ def warned(fronts: Mapping[str, AnyFront]) -> list[str]:
     return [*engines, *notes.warnings(preferred), *notes.left_out(setups), *notes.scale_notes(setups)]
 
 
-def unranked(fronts: Mapping[str, AnyFront]) -> list[str]:
-    """Warning on frontiers that are not ranked, because their prices differ in kind."""
-    return notes.unranked_remarks(instances.setup for instances in _preferred(fronts))
+def unranked(fronts: Mapping[str, AnyFront], ranked: int | None = None) -> list[str]:
+    """Warning on frontiers that are not ranked, because their prices differ in kind.
+
+    See :func:`inference_econ.report.notes.unranked_remarks` for ``ranked``.
+    """
+    return notes.unranked_remarks((instances.setup for instances in _preferred(fronts)), ranked)
 
 
 def assumed(fronts: Mapping[str, AnyFront]) -> list[str]:
