@@ -252,8 +252,8 @@ def _mistake(cls: type[Spec], document: Document, detail: ErrorDetails) -> str:
     if kind == "union_tag_not_found":
         return f"{where}: {path} needs a 'kind'"
     message = detail["msg"].removeprefix("Value error, ")
-    if not location and where == document.origin:
-        return f"{where}: {message}"  # a mistake in a combination of fields, outside a file
+    if not location and document.options:  # a mistake in a combination of fields, some of them set by options
+        return f"{', '.join(document.options)}: {message}"
     return f"{where}: {path}: {message}" + ("" if isinstance(value, (dict, Spec)) else f", got {value!r}")
 
 

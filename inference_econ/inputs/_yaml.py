@@ -50,6 +50,11 @@ class Document:
     Values set on the command line have line 0.
     """
 
+    @property
+    def options(self) -> list[str]:
+        """Options that set values, as in the command line; the origin of a document that was not read from a file."""
+        return list(dict.fromkeys(origin for origin, line in self.lines.values() if not line))
+
     def where(self, location: Location) -> str:
         """``file:line`` of a value, or of the nearest enclosing value with a known line."""
         while location and location not in self.lines:
