@@ -650,12 +650,11 @@ def recommend_for_users(
         fleet = smallest(choice.fleet.pools, rate, DisaggregationTerms(promised, scv))
         return None if fleet is None else Deployment.of_pools(fleet)
 
-    def own_rate(choice: Deployment, rate: float, promised: Targets, crowd: Users, *, play: bool) -> float:
-        """Request rate of users on a deployment [1/s]: in a closed loop, or at the simulated latency under ``rate``."""
+    def own_rate(choice: Deployment, promised: Targets, crowd: Users, *, play: bool) -> float:
+        """Request rate of users on a deployment [1/s]: in a closed loop; with ``play``, at the simulated latency."""
         if not play:
             return _rate_of_users(crowd, choice, promised, scv)
-        load = at_rate(choice, rate, targets=promised, arrival_scv=scv).load
-        return crowd.requests_per_second(min(load.e2e_seconds["mean"], _ENDLESS))
+        return crowd.requests_per_second(min(choice.load.e2e_seconds["mean"], _ENDLESS))
 
     def lowest_rate(choice: Deployment, promised: Targets) -> float:
         """Request rate of the users at the longest E2E latency within the SLOs [1/s]."""
@@ -668,7 +667,7 @@ def recommend_for_users(
 
         def planned(rate: float, *, play: bool) -> tuple[Deployment | None, float]:
             found = sized(choice, rate, promised, play=play)
-            return found, 0.0 if found is None else own_rate(found, rate, promised, most_users, play=play)
+            return found, 0.0 if found is None else own_rate(found, promised, most_users, play=play)
 
         found, rate = _at_own_rate(partial(planned, play=False), lowest_rate(choice, promised), play=False)
         if play and found is not None:
@@ -679,11 +678,13 @@ def recommend_for_users(
 
         def with_spares(rate: float) -> tuple[Deployment | None, float]:
             found = with_margin(least, rate, margin, promised, arrival_scv=scv, play=play)
-            return found, own_rate(found, rate, promised, users, play=play)
+            return found, own_rate(found, promised, users, play=play)
 
         if margin:
             found, rate = _at_own_rate(with_spares, rate, play=play)
-        return found and at_rate(found, rate, targets=promised, arrival_scv=scv, play=play)
+        if found is None or play:
+            return found
+        return at_rate(found, rate, targets=promised, arrival_scv=scv, play=False)
 
     def at_rates_of_users(promised: Targets) -> Recommendation:
         """Cheapest deployments within given SLOs, at the request rates of the users."""
