@@ -79,7 +79,7 @@ def heading(
         formats if len(weights) == 1 else "formats as in each row",
         _common(lengths, "lengths"),
         "" if rate is None else f"{rate:.4g} requests/s",
-        _common(map(promises_label, promises), "SLOs"),
+        _common(map(targets_label, promises), "SLOs"),
         # A heading has only properties that all rows share. Different recipes are in a table column.
         *(labels if len(labels) == 1 else ()),
     )
@@ -158,19 +158,19 @@ def speculation_label(speculation: Speculation) -> str:
     return f"{who}, acceptance by position {', '.join(f'{rate:.3g}' for rate in speculation.acceptance)}"
 
 
-def promises_label(promises: Targets) -> str:
-    """Latency targets with their percentile and probability; empty without targets."""
-    if not promises.given:
+def targets_label(targets: Targets) -> str:
+    """SLOs with their percentile and confidence, and ``default`` for the default SLO; empty without SLOs."""
+    if not targets.given:
         return ""
-    common, most = promises.common, " " if promises.is_default else " <= "
+    common, sign = targets.common, " " if targets.is_default else " <= "
     kept = [
-        f"{'' if common else f'{promises.percentile_of(name)} '}{name.upper()}{most}"
+        f"{'' if common else f'{targets.percentile_of(name)} '}{name.upper()}{sign}"
         + (f"{ms / 1e3:.6g} s" if ms >= _SECONDS else f"{round(ms, 2) or ms:.6g} ms")
-        for name, ms in ((name, 1e3 * value) for name, value in promises.given.items())
+        for name, ms in ((name, 1e3 * value) for name, value in targets.given.items())
     ]
-    surely = "" if promises.confidence is None else f" (confidence {100 * promises.confidence:g}%)"
-    which = f"{'default ' * promises.is_default}{f'{common} ' * bool(common)}"
-    return f"{which}{', '.join(kept)}{surely}"
+    surely = "" if targets.confidence is None else f" (confidence {100 * targets.confidence:g}%)"
+    words = ("default" if targets.is_default else "", common or "", ", ".join(kept))
+    return " ".join(filter(None, words)) + surely
 
 
 def _priced(setups: Iterable[Setup]) -> str:

@@ -15,7 +15,7 @@ from inference_econ.answers.resource_limit import Means
 from inference_econ.answers.slo import FULLEST, Targets
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import catalog, known_offers
-from inference_econ.report.headings import promises_label
+from inference_econ.report.headings import targets_label
 from inference_econ.report.questions.recommend import RecommendationPage
 from inference_econ.report.service import default_slo_notes
 from tests.offered import offer_of
@@ -63,7 +63,7 @@ def test_the_default_keeps_percentile_and_confidence_of_the_query() -> None:
     answered, promised, usual = with_default_slo(offered, asked, lambda targets: targets)
     assert answered == promised == present(usual).targets(asked)
     assert (promised.confidence, promised.percentile, promised.fullest) == (0.8, "p95", FULLEST)
-    assert promises_label(promised) == "default mean TPOT 6.65 ms (confidence 80%)"
+    assert targets_label(promised) == "default mean TPOT 6.65 ms (confidence 80%)"
     with pytest.raises(InputError, match="there is no SLO to meet"):
         Targets(confidence=0.8)
 

@@ -29,7 +29,7 @@ from inference_econ.answers.resource_limit import Means
 from inference_econ.answers.slo import Targets, chances, check_mean, margins, promised_rates
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests
-from inference_econ.report.headings import promises_label
+from inference_econ.report.headings import targets_label
 from inference_econ.serving import Services, loaded
 from tests import asking, small
 from tests.offered import offer_of, service_of
@@ -62,13 +62,13 @@ def test_one_percentile_for_all_is_a_shorthand() -> None:
     long = Targets(0.3, 0.03, ttft_percentile="p95", tpot_percentile="p95.0")
     assert (short.percentile, short.common, long.common) == ("p95", "p95", "p95")
     assert short.text == long.text == "TTFT 300 ms, TPOT 30 ms (p95)"
-    assert promises_label(short) == promises_label(long) == "p95 TTFT <= 300 ms, TPOT <= 30 ms"
+    assert targets_label(short) == targets_label(long) == "p95 TTFT <= 300 ms, TPOT <= 30 ms"
     assert (MIXED.common, Targets().common, Targets(percentile="mean").common) == (None, "p90", "mean")
 
 
 def test_promises_of_several_percentiles_are_named_with_them() -> None:
     assert MIXED.text == "p95 TTFT 300 ms, mean TPOT 30 ms, p90 E2E 9000 ms"
-    assert promises_label(MIXED) == "p95 TTFT <= 300 ms, mean TPOT <= 30 ms, p90 E2E <= 9000 ms"
+    assert targets_label(MIXED) == "p95 TTFT <= 300 ms, mean TPOT <= 30 ms, p90 E2E <= 9000 ms"
     sure = Targets(0.3, 0.03, ttft_percentile="p95", confidence=0.8)
     assert sure.text == "p95 TTFT 300 ms, p90 TPOT 30 ms (with 80 %)"
     assert Targets(0.3, confidence=0.8).text == "TTFT 300 ms (p90, with 80 %)"

@@ -13,7 +13,7 @@ from inference_econ.records.texts import amount, assumptions_label, words
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries
 from inference_econ.report.fields import view
-from inference_econ.report.headings import promises_label
+from inference_econ.report.headings import targets_label
 from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.service import default_slo_notes, service_title
@@ -139,7 +139,7 @@ class FleetPage(AnswerPage[DayOfFleet]):
 
     def question(self) -> str:
         """Title of the page."""
-        model, promise = self.answer.lots[0].setup.model.name, promises_label(self.answer.targets)
+        model, promise = self.answer.lots[0].setup.model.name, targets_label(self.answer.targets)
         promised = f" with {promise}" if promise else ""
         return f"Which fleet serves {self._span()} of {model}{promised} for the least money?"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
 from inference_econ.records.texts import PART_NAMES, amount, chips_label, dollars, layout_label, per_hour
-from inference_econ.report.headings import enumerated, promises_label
+from inference_econ.report.headings import enumerated, targets_label
 from inference_econ.report.page import Page, Pieces
 from inference_econ.report.service import fleet_name, milliseconds
 
@@ -211,7 +211,7 @@ def _recommendation(page: Any) -> Summary:
     from inference_econ.report.questions.recommend import choice_name
 
     answer: Recommendation = page.answer
-    best, targets, promise = answer[0], answer.targets, promises_label(answer.targets)
+    best, targets, promise = answer[0], answer.targets, targets_label(answer.targets)
     ttft, tpot = (
         f"{targets.percentile_of(name)} {name.upper()} {milliseconds(targets.statistic(name, best.load))} ms"
         for name in ("ttft", "tpot")
@@ -234,7 +234,7 @@ def _most_traffic(page: Any) -> Summary:
     from inference_econ.report.questions.recommend import choice_name
 
     answer: MostTraffic = page.answer
-    best, means, promise = answer[0], answer.means, promises_label(answer.targets)
+    best, means, promise = answer[0], answer.means, targets_label(answer.targets)
     rate = best.requests_per_second
     conclusion = (f"{rate:.4g} requests/s on {choice_name(best)}, for $", per_hour(best.dollars_per_hour), " per hour.")
     model, within = best.service.setup.model.name, f" with {promise}" if promise else ""
